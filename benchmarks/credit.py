@@ -217,7 +217,7 @@ def continued(
     ids = [[*prefixes[one.row // K], *one.ids] for one in answers]
     written = [codec.decode(row, one.reason, stops) for row, one in zip(ids, answers, strict=True)]
     judge, programs = Judge(sandbox), [find_program(problem, text) for text, _ in written]
-    outcomes = [judge.start(problem, program, problem.check) for program in programs]
+    outcomes = [judge.start_program(problem, program, problem.check) for program in programs]
     read, mask = torch.tensor([prompt] * len(ids)), pad_right([[True] * len(row) for row in ids], False, torch.bool)
     texts, spans, reasons = *zip(*written, strict=True), [one.reason for one in answers]
     said = {"stop_reasons": reasons, "texts": texts, "token_bytes": spans, "sampler_logprobs": torch.zeros(mask.shape)}

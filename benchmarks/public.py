@@ -130,7 +130,7 @@ def fit(
         default_root_dir=folder,
         max_time={"seconds": given.seconds} if given.seconds else None,
     )
-    trainer.fit(module, data, ckpt_path=saving.prepare(trainer))
+    trainer.fit(module, data, ckpt_path=saving.lock_and_resolve_checkpoint(trainer))
     if saving.exit_status:
         raise SystemExit(saving.resume_hint())
     write_model(module.policy, folder / "model", merge=False, overwrite=True)

@@ -148,7 +148,7 @@ def train(cli: Cli, limit: timedelta | None = None) -> tuple[int, float]:
     if limit is not None:
         cli.trainer.callbacks.append(Timer(duration=limit))
     saving = [callback for callback in cli.trainer.checkpoint_callbacks if isinstance(callback, Checkpointing)]
-    begin = saving[0].prepare(cli.trainer) if saving else None
+    begin = saving[0].lock_and_resolve_checkpoint(cli.trainer) if saving else None
     cli.trainer.fit(cli.model, cli.datamodule, ckpt_path=begin)
     return cli.model.clock.count, time.perf_counter() - started
 

@@ -25,7 +25,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from lit_rl.engines import EngineError
 from lit_rl.errors import UsageError
 from lit_rl.execution import SandboxError
-from lit_rl.run_files.settings import changes_on_resume, settings_of
+from lit_rl.run_files.settings import changes_on_resume, setting_texts_by_name
 from lit_rl.signature_check import PositiveFloat, PositiveInt, TypedArguments
 from lit_rl.training.checkpoints import RunFolder, remove_path
 from lit_rl.training.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
@@ -42,8 +42,8 @@ class Checkpointing(Checkpoint, TypedArguments):
     A start resumes from the newest complete checkpoint in ``folder``, in the same version of the logger; a
     checkpoint given on the command line counts only for the first start. Only one run at a time can use a folder.
     ``lit-rl fit`` and :class:`lit_rl.Trainer` resume automatically, and exit after a signal. With
-    Lightning's own trainer, pass ``ckpt_path=callback.prepare(trainer)`` to ``trainer.fit``, and check
-    :attr:`exit_status` afterwards.
+    Lightning's own trainer, pass ``ckpt_path=callback.lock_and_resolve_checkpoint(trainer)`` to ``trainer.fit``, and
+    check :attr:`exit_status` afterwards.
 
     The state of every random generator of every rank is saved; it is restored if the number of ranks is the same.
 
@@ -70,7 +70,7 @@ class Checkpointing(Checkpoint, TypedArguments):
     ) -> None:
         self._run: RunFolder | None = None
         if folder is not None:
-            self.set_folder(folder)
+            self.set_default_folder(folder)
         self.every_n_rollouts, self.every_minutes, self.monitor = every_n_rollouts, every_minutes, monitor
         self.mode, self.keep, self.resume = mode, keep, resume
         self.best_value: float | None = None
@@ -88,43 +88,43 @@ class Checkpointing(Checkpoint, TypedArguments):
     # -- before a run --------------------------------------------------------------------------------------
 
     @property
-    def run(self) -> RunFolder:
+    def run_folder(self) -> RunFolder:
         """The run's folder."""
         if self._run is None:
             raise UsageError("Checkpointing has no folder: give it one, or give the trainer or command line run_dir")
         return self._run
 
-    def set_folder(self, folder: str) -> None:
+    def set_default_folder(self, folder: str) -> None:
         """Set the run's folder, unless it was given."""
         if self._run is None:
             self._run = RunFolder(folder)
 
-    def prepare(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
+    def lock_and_resolve_checkpoint(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
         """Claim the folder, and return the checkpoint with which this start begins; call it before ``trainer.fit``.
 
         ``ckpt_path`` is where the first start begins; ``None`` for a fresh policy.
         """
         if trainer.is_global_zero:
-            self.run.lock()
+            self.run_folder.lock()
         self.is_prepared = True
-        newest = self.run.newest_whole()
+        newest = self.run_folder.newest_whole()
         self._start = "" if newest is None else newest.name
         if trainer.is_global_zero:
-            self.run.remove_incomplete()
+            self.run_folder.remove_incomplete()
         if newest is not None and not self.resume:
             raise FileExistsError(
-                f"{self.run.path} holds checkpoints (the newest is {newest.name}) and resume is off: "
+                f"{self.run_folder.path} holds checkpoints (the newest is {newest.name}) and resume is off: "
                 "give this run another folder, or switch resume on"
             )
-        noted = self.run.notes().get("log_version")
+        noted = self.run_folder.notes().get("log_version")
         if noted is not None and newest is None:
-            rank_zero_info(f"{self.run.path} has no checkpoint of an earlier start, so training begins anew")
+            rank_zero_info(f"{self.run_folder.path} has no checkpoint of an earlier start, so training begins anew")
         elif noted is not None:
             for logger in trainer.loggers if trainer.is_global_zero else ():
                 if hasattr(logger, "_version"):
                     logger._version = noted
         if trainer.is_global_zero and trainer.loggers and (noted is None or newest is None):
-            self.run.note(log_version=trainer.loggers[0].version)
+            self.run_folder.note(log_version=trainer.loggers[0].version)
         if newest is None:
             return ckpt_path
         other = f", not from {ckpt_path}" if ckpt_path not in (None, "last") else ""
@@ -135,17 +135,18 @@ class Checkpointing(Checkpoint, TypedArguments):
         if stage != "fit":
             return
         if not self.is_prepared:
-            if self.run.checkpoints():
+            if self.run_folder.checkpoints():
                 raise FileExistsError(
-                    f"{self.run.path} holds checkpoints of an earlier start: pass "
-                    "ckpt_path=callback.prepare(trainer) to trainer.fit to resume, or give this run another folder"
+                    f"{self.run_folder.path} holds checkpoints of an earlier start: pass "
+                    "ckpt_path=callback.lock_and_resolve_checkpoint(trainer) to trainer.fit to resume, or give this "
+                    "run another folder"
                 )
-            self.prepare(trainer)
+            self.lock_and_resolve_checkpoint(trainer)
         start = trainer.strategy.broadcast(self._start)
         if start != self._start:
             raise RuntimeError(
-                f"rank {trainer.global_rank} sees {self._start or 'no checkpoint'} in {self.run.path}, rank 0 sees "
-                f"{start or 'none'}: the folder must be on a file system that all nodes share"
+                f"rank {trainer.global_rank} sees {self._start or 'no checkpoint'} in {self.run_folder.path}, rank 0 "
+                f"sees {start or 'none'}: the folder must be on a file system that all nodes share"
             )
         self._flag, self.preempted, self.interrupted = PreemptionFlag(), False, False
         self._flag.install()
@@ -155,8 +156,8 @@ class Checkpointing(Checkpoint, TypedArguments):
     def on_fit_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if self.config is not None:  # the command line compares its configurations
             return
-        self._settings = settings_of(pl_module.settings())
-        before = self.run.notes().get("settings", {}) if self._start else {}
+        self._settings = setting_texts_by_name(pl_module.settings())
+        before = self.run_folder.notes().get("settings", {}) if self._start else {}
         for change in changes_on_resume(before, self._settings) if before else ():
             rank_zero_info(f"  {change}")
             if change.why_ignored:  # noted is what was in force
@@ -165,7 +166,7 @@ class Checkpointing(Checkpoint, TypedArguments):
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._flag.install()
         if trainer.is_global_zero and self._settings:
-            self.run.note(settings=self._settings)
+            self.run_folder.note(settings=self._settings)
         self._saved = pl_module.clock.count
         if self._generators is not None and len(self._generators) == trainer.world_size:
             restore_random_state(self._generators[trainer.global_rank])
@@ -216,7 +217,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         self._flag.uninstall()
         if self._limit_val_batches is not None:
             trainer.limit_val_batches, self._limit_val_batches = self._limit_val_batches, None
-        self.run.unlock()
+        self.run_folder.unlock()
         self.is_prepared = False
 
     def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
@@ -263,13 +264,13 @@ class Checkpointing(Checkpoint, TypedArguments):
         if trainer.fast_dev_run:  # type: ignore[attr-defined]  # or the real run would resume from it
             return True
         count = pl_module.clock.count
-        part, final = self.run.paths_for(f"{pl_module.clock.unit}_{count:06d}")
+        part, final = self.run_folder.paths_for(f"{pl_module.clock.unit}_{count:06d}")
         if (not final.exists() or count != self._saved) and (fault := self._write_checkpoint(trainer, part, final)):
             if trainer.is_global_zero:
                 remove_path(part)
-            kept = "".join(f"; the last one, {one.name}, stays" for one in self.run.checkpoints()[-1:])
+            kept = "".join(f"; the last one, {one.name}, stays" for one in self.run_folder.checkpoints()[-1:])
             which = f"{pl_module.clock.unit} {count}"
-            message = f"the checkpoint of {which} could not be saved in {self.run.path} ({fault}){kept}"
+            message = f"the checkpoint of {which} could not be saved in {self.run_folder.path} ({fault}){kept}"
             if last_chance or trainer.should_stop:
                 raise OSError(f"{message}: make room and start again to repeat what came after it")
             rank_zero_warn(f"{message}; trying again after the next {pl_module.clock.unit}")
@@ -277,10 +278,10 @@ class Checkpointing(Checkpoint, TypedArguments):
             return False
         self._wanted, self._saved, self._saved_time = False, count, time.monotonic()
         if trainer.is_global_zero:
-            self.run.link("last", final)
+            self.run_folder.link("last", final)
             if best:
-                self.run.link("best", final)
-            self.run.prune(self.keep)
+                self.run_folder.link("best", final)
+            self.run_folder.prune(self.keep)
         return True
 
     def _write_checkpoint(self, trainer: pl.Trainer, part: Path, final: Path) -> str:
@@ -303,7 +304,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         fault = _raise_if_any_rank_failed(trainer, fault)
         if not fault and trainer.is_global_zero:
             try:
-                self.run.publish(part, final)
+                self.run_folder.publish(part, final)
             except OSError as error:
                 fault = str(error)
         return _raise_if_any_rank_failed(trainer, fault)
@@ -311,7 +312,7 @@ class Checkpointing(Checkpoint, TypedArguments):
     # -- what a checkpoint holds besides Lightning's own -----------------------------------------------------
 
     def on_save_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        checkpoint["random_states"] = random_states()
+        checkpoint["random_states"] = gather_random_states()
         checkpoint["config"] = self.config
         checkpoint["monitor"] = self.monitor
         checkpoint["metrics"] = validation_metrics(trainer)
@@ -329,7 +330,7 @@ class Checkpointing(Checkpoint, TypedArguments):
     @property
     def best_model_path(self) -> str:
         """Path of the best checkpoint, for ``ckpt_path='best'``; empty if there is none."""
-        return str(self.run.target("best") or "")
+        return str(self.run_folder.target("best") or "")
 
     @property
     def exit_status(self) -> int:
@@ -340,13 +341,13 @@ class Checkpointing(Checkpoint, TypedArguments):
 
     def resume_hint(self) -> str:
         """Say where a stopped run is saved, and how to resume it."""
-        last = self.run.target("last")
+        last = self.run_folder.target("last")
         return (
             f"stopped and saved as {last}: the same command goes on from there" if last else "stopped; nothing is saved"
         )
 
 
-def checkpointing_of(trainer: Any) -> list[Checkpointing]:
+def checkpointing_callbacks(trainer: Any) -> list[Checkpointing]:
     """The callbacks that save the run."""
     return [one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
 
@@ -367,7 +368,7 @@ def raise_if_stopped(trainer: pl.Trainer) -> Iterator[None]:
         if isinstance(left.__context__, KeyboardInterrupt):
             raise left.__context__ from None
         raise
-    for saver in checkpointing_of(trainer) if trainer.state.fn == TrainerFn.FITTING else ():
+    for saver in checkpointing_callbacks(trainer) if trainer.state.fn == TrainerFn.FITTING else ():
         if saver.exit_status == INTERRUPT_STATUS:
             raise KeyboardInterrupt(saver.resume_hint())
         if saver.exit_status or terminated:
@@ -397,7 +398,7 @@ def _raise_if_any_rank_failed(trainer: pl.Trainer, fault: str) -> str:
 # -- random generators ----------------------------------------------------------------------------------------
 
 
-def random_states() -> list[dict[str, Any]]:
+def gather_random_states() -> list[dict[str, Any]]:
     """The state of the random generators of each rank, as plain data, the same list on every rank; all ranks call."""
     numpy: Any = np.random.get_state()
     version, internal, gauss_next = random.getstate()

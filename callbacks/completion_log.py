@@ -55,7 +55,7 @@ def _log_completions(
     """Write rows and their numbers within their groups: a page each for TensorBoard, one table for W&B."""
     cells = []
     for sample, row in rows:
-        judgement, messages = rollout.judgements[row], conversation(rollout.completions, row, decode)
+        judgement, messages = rollout.judgements[row], conversation_messages(rollout.completions, row, decode)
         task_id = judgement.problem.task_id
         cells.append([task_id, str(judgement.outcome.verdict), "\n".join(text for _, text in messages)])
         if isinstance(logger, TensorBoardLogger):
@@ -65,7 +65,7 @@ def _log_completions(
         logger.log_table(f"completions/{name}", ["task", "verdict", "completion"], cells, step=step)
 
 
-def conversation(completions: Completions, row: int, decode: Decode | None = None) -> list[tuple[str, str]]:
+def conversation_messages(completions: Completions, row: int, decode: Decode | None = None) -> list[tuple[str, str]]:
     """Return the messages of a row in order, each with a heading."""
     turns = completions.turns[row]
     if len(turns) == 1:

@@ -12,7 +12,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.run_record import run_folder
 from lit_rl.errors import ArgumentError
-from lit_rl.reports.recorded_rows import append_rank_parts, rank_part, recorded_rows
+from lit_rl.reports.recorded_rows import append_rank_parts, build_recorded_rows, rank_part
 from lit_rl.rollout import Evaluated
 from lit_rl.run_files.files import COMPLETIONS_FILE, truncate_after
 from lit_rl.run_files.records import RecordedRow
@@ -62,7 +62,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
         evaluated: Evaluated = outputs
         for name, rollout in evaluated.rollouts.items():
             rows, decode = range(len(rollout.judgements)), pl_module.policy.codec.decode
-            recorded = list(recorded_rows(rollout, evaluated.rewards.get(name), rows, 0, decode))
+            recorded = list(build_recorded_rows(rollout, evaluated.rewards.get(name), rows, 0, decode))
             parts = gather_over_ranks(rank_part(rollout, recorded, rollout.judgements))
             if self._file is not None:
                 self._frames += 1

@@ -54,13 +54,13 @@ class Diagnostics(pl.Callback, TypedArguments):
         self._weights = torch.zeros(0)
 
     @property
-    def open(self) -> list[Diagnosis]:
+    def open_diagnoses(self) -> list[Diagnosis]:
         """Diagnoses that still hold, in the order in which they were made."""
         last = {one.rule: one for one in self.found}
         return [one for one in self.found if one.rule in self._held and one is last[one.rule]]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._settings, self._weights = run_settings(trainer, pl_module), sample_weights(pl_module)
+        self._settings, self._weights = gather_run_settings(trainer, pl_module), copy_some_weights(pl_module)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         rollout, experience = finished.rollout, finished.experience
@@ -71,7 +71,7 @@ class Diagnostics(pl.Callback, TypedArguments):
             numbers |= {HIGHEST: max(known), LOWEST: min(known)}
         due = self._version or 0
         numbers[LAG] = sum(max(0, due - one) for one in rows.weights_versions) / max(1, num_rows)
-        before, self._weights, self._version = self._weights, sample_weights(module), module.policy.version
+        before, self._weights, self._version = self._weights, copy_some_weights(module), module.policy.version
         if len(before):
             numbers |= {WEIGHT_SIZE: _root_mean_square(self._weights), MOVED: _root_mean_square(self._weights - before)}
         self._metrics.add(module.clock.count, {**finished.metrics, **numbers})
@@ -95,7 +95,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         self._held |= dict.fromkeys(found.keys() & self._held.keys(), metrics.rollout)
         for name in [one for one, held in self._held.items() if metrics.rollout - held >= self.patience]:
             del self._held[name]
-            for record in run_records(trainer):
+            for record in run_record_callbacks(trainer):
                 record.on_diagnosis_end(metrics.rollout, name)
         name = next((one for one in rules if one in found or one in self._held), "")
         if name not in found or name in self._held:
@@ -110,7 +110,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         for logger in tensorboard_loggers(trainer):
             shown = f"{message}\n\n```\n{details}\n```" if details else message
             logger.experiment.add_text(f"diagnosis/{name}", shown, diagnosis.rollout)
-        for record in run_records(trainer):
+        for record in run_record_callbacks(trainer):
             record.on_diagnosis(diagnosis)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
@@ -129,18 +129,20 @@ class Diagnostics(pl.Callback, TypedArguments):
 
 def open_diagnoses(trainer: Any) -> list[Diagnosis]:
     """The diagnoses of a run that still hold."""
-    return [one for callback in trainer.callbacks if isinstance(callback, Diagnostics) for one in callback.open]
+    return [
+        one for callback in trainer.callbacks if isinstance(callback, Diagnostics) for one in callback.open_diagnoses
+    ]
 
 
-def run_records(trainer: Any) -> list[Any]:
+def run_record_callbacks(trainer: Any) -> list[Any]:
     """Return the callbacks that write the run's plain files, :class:`RunRecord`."""
     return [callback for callback in trainer.callbacks if hasattr(callback, "on_diagnosis")]
 
 
-def run_settings(trainer: Any, module: Any) -> RunSettings:
+def gather_run_settings(trainer: Any, module: Any) -> RunSettings:
     """Settings that rules compare, and commands that messages name; all ranks call."""
     logs, task, commands = trainer.log_dir, getattr(trainer, "datamodule", None), dict[str, str]()
-    folder = next((one.folder or logs for one in run_records(trainer)), None)
+    folder = next((one.folder or logs for one in run_record_callbacks(trainer)), None)
     if folder:
         commands["show"] = f"lit-rl show {shlex.quote(str(folder))}"
     config = f"--config {shlex.quote(str(Path(logs or '.') / 'config.yaml'))}"
@@ -175,7 +177,7 @@ def run_settings(trainer: Any, module: Any) -> RunSettings:
     )
 
 
-def sample_weights(module: Any) -> Tensor:
+def copy_some_weights(module: Any) -> Tensor:
     """[W] some of this rank's weights that learn, copied to the CPU: enough to see how far they move.
 
     Of matrices where there are any: the weights of norms are about 1, and would hide how far the others move.

@@ -9,7 +9,7 @@ from typing import Any
 import lightning.pytorch as pl
 
 from lit_rl.errors import UsageError
-from lit_rl.reports.summary import PassAtK, ProblemCounts, summarise
+from lit_rl.reports.summary import PassAtKMetric, ProblemCountsMetric, summarise_rollout
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveInt, TypedArguments
 from lit_rl.training.ranks import Means
@@ -24,8 +24,8 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
 
     Logs ``val/<sampling>/pass@k`` for every k up to the samples of that sampling, ``.../num_problems``,
     ``.../median_program_bytes`` and the metrics of a training rollout under the same names (see
-    :func:`lit_rl.reports.summary.summarise`), such as ``.../reward/mean`` and ``.../completion/length``; with several
-    validation tasks ``val/<task>/<sampling>/...``. Rows with an infrastructure failure are left out of
+    :func:`lit_rl.reports.summary.summarise_rollout`), such as ``.../reward/mean`` and ``.../completion/length``; with
+    several validation tasks ``val/<task>/<sampling>/...``. Rows with an infrastructure failure are left out of
     pass@k. A task that runs no programs has only ``.../reward/mean``, no pass@k and no verdicts.
 
     A row of several turns counts once, by the outcome of its last program. If rows may have several turns,
@@ -40,7 +40,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         self.ks = sorted(set(ks))
         self.prefix = prefix
         # By task and sampling, of this rank.
-        self._counts: dict[tuple[int, str], tuple[PassAtK, ProblemCounts, Means]] = {}
+        self._counts: dict[tuple[int, str], tuple[PassAtKMetric, ProblemCountsMetric, Means]] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         samplings = pl_module.validation_sampling
@@ -63,12 +63,12 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         for name, rollout in evaluated.rollouts.items():
             key = (dataloader_idx, name)
             if key not in self._counts:
-                counted = PassAtK(self.ks, rollout.max_turns), ProblemCounts()
+                counted = PassAtKMetric(self.ks, rollout.max_turns), ProblemCountsMetric()
                 self._counts[key] = counted[0].to(pl_module.device), counted[1].to(pl_module.device), Means()
             passes, problems, means = self._counts[key]
             passes.update(rollout)
             problems.update(rollout)
-            means.merge(summarise(rollout, evaluated.rewards.get(name)))
+            means.merge(summarise_rollout(rollout, evaluated.rewards.get(name)))
 
     on_test_batch_end = on_validation_batch_end
 

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 
-from lit_rl.callbacks.checkpointing import checkpointing_of, validation_metrics
+from lit_rl.callbacks.checkpointing import checkpointing_callbacks, validation_metrics
 from lit_rl.callbacks.diagnostics import open_diagnoses
 from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.callbacks.tensorboard_layout import headline
+from lit_rl.callbacks.tensorboard_layout import headline_metric_names
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.reports.run_summary import (
     Rows,
     log_folder_rows,
-    quoted_path,
+    quoted_relative_path,
     relative_path,
-    run_header,
-    short_name,
+    run_header_rows,
+    short_metric_name,
     validation_summary,
 )
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
-from lit_rl.run_files.row_text import clock_text
+from lit_rl.run_files.row_text import duration_text
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.progress import Progress
 
@@ -95,7 +95,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         elif total is None and trainer.max_steps > 0 and clock.unit == "update":
             total = trainer.max_steps
         self._start_counting(pl_module.progress, clock.unit, clock.count, None if total is None else int(total))
-        self._start_screen(trainer, run_header(trainer, pl_module))
+        self._start_screen(trainer, run_header_rows(trainer, pl_module))
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         self.done, self.metrics = module.clock.count, finished.metrics
@@ -105,7 +105,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if is_update and self._shows:
             self.done = pl_module.clock.count
             self.metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        left = self._time_left()
+        left = self._time_left_text()
         parts = [f"{self.unit} {self.done}" + (f"/{self.total}" if self.total else ""), self.metrics_text()]
         line = "  ".join(filter(None, [*parts, f"left {left}" if left else ""]))
         self._print_line(line, _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
@@ -117,9 +117,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if self._shows:
             whole = self.total is None or self.done >= self.total
             in_all = f", {self.done} of {self.total} in all" if self._first or not whole else ""
-            text = f"{self.done - self._first} {self.unit}s in {clock_text(self._seconds_per_step())}{in_all}"
+            text = f"{self.done - self._first} {self.unit}s in {duration_text(self._seconds_per_step())}{in_all}"
             rows = [("done" if whole else "stopped", text), *self.validation_rows()]
-            _print_rows([*rows, *end_summary(trainer, pl_module)])
+            _print_rows([*rows, *end_summary_rows(trainer, pl_module)])
         self.validations = []
 
     # -- validation, test, prediction ----------------------------------------------------------------------
@@ -148,7 +148,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self.validations.append(metrics := validation_metrics(trainer))
         if trainer.state.fn != "fit":
             self.on_test_end(trainer, pl_module)
-        elif found := "  ".join(f"{short_name(name)} {metrics[name]:.3f}" for name in headline(metrics)[:4]):
+        elif found := "  ".join(
+            f"{short_metric_name(name)} {metrics[name]:.3f}" for name in headline_metric_names(metrics)[:4]
+        ):
             when = f"after {self.unit} {self.done}" if self.done else "before training"
             self._print_line(f"validation {when}: {found}")
 
@@ -164,7 +166,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
     def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
         if self._shows and self.total != self.done:
             self._stop_screen()
-            print(f"ended in {self.unit} {self.done + 1}, {self.activity()}", flush=True)
+            print(f"ended in {self.unit} {self.done + 1}, {self.describe_activity()}", flush=True)
         self.teardown(trainer, pl_module, "exception")
 
     def teardown(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
@@ -181,12 +183,12 @@ class ProgressScreen(pl.Callback, TypedArguments):
     def validation_rows(self) -> Rows:
         """First and last value of what validation measures."""
         rows = []
-        for name in headline(self.validations[-1]) if self.validations else []:
+        for name in headline_metric_names(self.validations[-1]) if self.validations else []:
             values = [f"{one[name]:.3f}" for one in self.validations if name in one]
-            rows.append((short_name(name), " -> ".join(values[:1] + values[1:][-1:])))
+            rows.append((short_metric_name(name), " -> ".join(values[:1] + values[1:][-1:])))
         return rows
 
-    def activity(self) -> str:
+    def describe_activity(self) -> str:
         """Describe the current activity."""
         progress, doing = self.progress, f"{self.validating}: " if self.validating else ""
         if progress.phase == "waiting":
@@ -214,13 +216,13 @@ class ProgressScreen(pl.Callback, TypedArguments):
         table = Table.grid(padding=(0, 1))
         table.add_column(no_wrap=True, min_width=9, style="cyan")
         table.add_column()
-        of, left = f" of {self.total}" if self.total else "", self._time_left()
-        elapsed = f"{clock_text(self._seconds_per_step())} elapsed" + (f", {left} left" if left else "")
+        of, left = f" of {self.total}" if self.total else "", self._time_left_text()
+        elapsed = f"{duration_text(self._seconds_per_step())} elapsed" + (f", {left} left" if left else "")
         table.add_row(self.unit, Text(f"{self.done}{of}   {elapsed}"))
         if self.total:
             table.add_row("", ProgressBar(total=self.total, completed=self.done, width=60))
         validated = "   ".join(f"{name} {text}" for name, text in self.validation_rows()[:2])
-        for label, text in (("now", self.activity()), ("last", self.metrics_text()), ("validated", validated)):
+        for label, text in (("now", self.describe_activity()), ("last", self.metrics_text()), ("validated", validated)):
             if text:
                 table.add_row(label, Text(text))
         return table
@@ -228,12 +230,12 @@ class ProgressScreen(pl.Callback, TypedArguments):
     def _seconds_per_step(self) -> float:
         return time.monotonic() - self._started
 
-    def _time_left(self) -> str:
+    def _time_left_text(self) -> str:
         """Time until the end at the current pace; empty if unknown."""
         finished = self.done - self._first
         if self.total is None or finished < 1:
             return ""
-        return clock_text(self._seconds_per_step() / finished * max(0, self.total - self.done))
+        return duration_text(self._seconds_per_step() / finished * max(0, self.total - self.done))
 
     # -- drawing -------------------------------------------------------------------------------------------
 
@@ -278,11 +280,11 @@ class ProgressScreen(pl.Callback, TypedArguments):
         now = time.monotonic()
         if now - self._last_print >= _SECONDS_OF_SILENCE:
             self._last_print = now
-            text = self.activity() if self._shows else "setting up"
+            text = self.describe_activity() if self._shows else "setting up"
             if self._shows and self.unit != "batch":
                 total = f"/{self.total}" if self.total else ""
                 number = self.done if self.validating or self.done == self.total else self.done + 1
-                text = f"{self.unit} {number}{total}  {text}  {clock_text(self._seconds_per_step())} elapsed"
+                text = f"{self.unit} {number}{total}  {text}  {duration_text(self._seconds_per_step())} elapsed"
             sys.stdout.write(f"{text}\n")  # in one piece, since the run may print too
             sys.stdout.flush()
 
@@ -304,19 +306,22 @@ def _stage_name(trainer: pl.Trainer) -> str:
     return "testing" if trainer.testing else "predicting" if trainer.predicting else "validating"
 
 
-def end_summary(trainer: pl.Trainer, module: TrainedModule) -> Rows:
+def end_summary_rows(trainer: pl.Trainer, module: TrainedModule) -> Rows:
     """The last lines of a run: diagnoses, best and last checkpoint, and commands that use them."""
-    rows = [("diagnosis", one.line()) for one in open_diagnoses(trainer)]
+    rows = [("diagnosis", one.format_line()) for one in open_diagnoses(trainer)]
     commands = []
     for record in trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(record, RunRecord) and record.path is not None:
             verbs = ("show", "report") if module.clock.unit == "rollout" else ("report",)
-            commands += [f"lit-rl {verb} {quoted_path(record.path)}" for verb in verbs]
-    for saver in checkpointing_of(trainer)[:1]:
+            commands += [f"lit-rl {verb} {quoted_relative_path(record.path)}" for verb in verbs]
+    for saver in checkpointing_callbacks(trainer)[:1]:
         value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
-        kept = [(name, saver.run.target(name), more) for name, more in (("best", value), ("last", ""))]
-        rows += [(name, f"{relative_path(saver.run.path / path.name)}{more}") for name, path, more in kept if path]
+        kept = [(name, saver.run_folder.target(name), more) for name, more in (("best", value), ("last", ""))]
+        rows += [
+            (name, f"{relative_path(saver.run_folder.path / path.name)}{more}") for name, path, more in kept if path
+        ]
         whole = isinstance(module.policy, CausalLM) and bool(saver.config or module.policy.arguments())
-        if whole and saver.run.target("last") is not None:  # a checkpoint that an export can do with alone
-            commands.append(f"lit-rl export {quoted_path(saver.run.path)} {quoted_path(saver.run.path / 'model')}")
+        if whole and saver.run_folder.target("last") is not None:  # a checkpoint that an export can do with alone
+            run = saver.run_folder.path
+            commands.append(f"lit-rl export {quoted_relative_path(run)} {quoted_relative_path(run / 'model')}")
     return [*rows, *log_folder_rows(trainer), *(("" if i else "next", command) for i, command in enumerate(commands))]

@@ -9,16 +9,16 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from lit_rl.callbacks.checkpointing import checkpointing_of, validation_metrics
+from lit_rl.callbacks.checkpointing import checkpointing_callbacks, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
 from lit_rl.errors import UsageError
-from lit_rl.reports.recorded_rows import append_rank_parts, choose_rows, rank_part, recorded_rows
+from lit_rl.reports.recorded_rows import append_rank_parts, build_recorded_rows, choose_rows, rank_part
 from lit_rl.reports.summary import judgements_of_programs
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
 from lit_rl.run_files.records import Diagnosis, finite_or_none
-from lit_rl.run_files.settings import settings_of
+from lit_rl.run_files.settings import setting_texts_by_name
 from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
 
@@ -89,7 +89,7 @@ class RunRecord(pl.Callback, TypedArguments):
             "length": pl_module.clock.limit,
             "diagnosed": any(isinstance(callback, Diagnostics) for callback in trainer.callbacks),  # type: ignore[attr-defined]
             "num_ranks": trainer.world_size,
-            "settings": settings_of(pl_module.settings()),
+            "settings": setting_texts_by_name(pl_module.settings()),
         }
         self._writer.append_start(count, start)
         # Diagnoses in the checkpoint are missing from the file where a run resumes in another folder.
@@ -128,7 +128,7 @@ class RunRecord(pl.Callback, TypedArguments):
 
     def on_diagnosis_end(self, rollout: int, rule: str) -> None:
         if self._writer is not None:
-            self._writer.end_diagnosis(rollout, rule)
+            self._writer.append_diagnosis_end(rollout, rule)
 
     # -- rollouts ------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class RunRecord(pl.Callback, TypedArguments):
             "value": experience.old_values,
             "entropy": module.trace.recorded.get("entropy"),
         }
-        kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
+        kept = list(build_recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
         parts = gather_over_ranks(rank_part(rollout, kept, judgements_of_programs(rollout.judgements)))
         if self._writer is not None:
             seconds = {
@@ -164,7 +164,7 @@ class RunRecord(pl.Callback, TypedArguments):
 
 def has_run_folder(trainer: Any) -> bool:
     """Return whether a run has a folder: a logger's, or that of Checkpointing."""
-    return bool(trainer.loggers or checkpointing_of(trainer))
+    return bool(trainer.loggers or checkpointing_callbacks(trainer))
 
 
 def run_folder(trainer: Any, given: str | None = None) -> Path:
@@ -177,6 +177,6 @@ def run_folder(trainer: Any, given: str | None = None) -> Path:
     if logger is not None:
         parts = [part for part in (logger.name, logger.version) if part is not None]
         return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
-    for saver in checkpointing_of(trainer):
-        return saver.run.path
+    for saver in checkpointing_callbacks(trainer):
+        return saver.run_folder.path
     raise UsageError("neither a logger nor Checkpointing has a folder for what this run writes: set the callback's own")

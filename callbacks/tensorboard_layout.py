@@ -12,11 +12,11 @@ from lit_rl.execution.interface import Verdict
 from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
-from lit_rl.run_files.settings import setting_values
+from lit_rl.run_files.settings import setting_values_by_name
 from lit_rl.signature_check import NonNegativeInt, TypedArguments
 
 
-def headline(metrics: Mapping[str, float]) -> list[str]:
+def headline_metric_names(metrics: Mapping[str, float]) -> list[str]:
     """Names of the metrics that a validation is judged by: pass@k without those of single turns, else losses."""
     passes = [name for name in metrics if name.rpartition("/")[2].startswith("pass@")]
     return passes or [name for name in metrics if name.endswith(("reward/mean", "/loss"))]
@@ -93,7 +93,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn == "fit" and not self._has_settings:
-            self._write_settings(trainer, pl_module, headline(validation_metrics(trainer)))
+            self._write_settings(trainer, pl_module, headline_metric_names(validation_metrics(trainer)))
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if not self._has_settings:
@@ -104,7 +104,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
         from torch.utils.tensorboard import summary
 
         self._has_settings = True
-        settings = setting_values(module.settings()) | {"seed": module.seed, "ranks": trainer.world_size}
+        settings = setting_values_by_name(module.settings()) | {"seed": module.seed, "ranks": trainer.world_size}
         known = {name: value for name, value in settings.items() if isinstance(value, str | int | float)}
         training_metric = f"{module.metric_prefix}/loss" if module.metric_prefix else "reward/mean"
         hparams: Any = summary.hparams

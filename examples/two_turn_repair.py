@@ -22,7 +22,7 @@ from lit_rl import (
     UpdateConfig,
     evaluate,
 )
-from lit_rl.callbacks.completion_log import conversation
+from lit_rl.callbacks.completion_log import conversation_messages
 from lit_rl.evaluation import Evaluation
 from torch.optim import AdamW
 
@@ -51,7 +51,7 @@ def main(model: str, rollouts: int = 60, max_tokens: int = 40, **task: Any) -> E
     for rollout in measured.rollouts:
         for row, judged in enumerate(rollout.turn_judgements):
             if len(judged) == 2 and judged[1].outcome.passed:
-                for heading, text in conversation(rollout.completions, row, policy.codec.decode):
+                for heading, text in conversation_messages(rollout.completions, row, policy.codec.decode):
                     print(f"{heading}:\n{text}")
                 return measured
     return measured

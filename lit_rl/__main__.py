@@ -48,7 +48,7 @@ def answer_early(arguments: Sequence[str]) -> bool:
     Returns:
         True if nothing is left to do.
     """
-    from lit_rl.cli.config_files import check_file, config_files_of
+    from lit_rl.cli.config_files import config_files_of, load_checked_config
     from lit_rl.cli.shipped_configs import replace_config_names
 
     verb = arguments[0]
@@ -61,7 +61,7 @@ def answer_early(arguments: Sequence[str]) -> bool:
         return True
     try:
         for file in config_files_of(replace_config_names(arguments)):
-            check_file(file)
+            load_checked_config(file)
     except (OSError, ValueError) as error:
         exit_with_error(str(error), status=2)
     return False

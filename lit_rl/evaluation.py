@@ -14,7 +14,7 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.reports.summary import PassAtK, judgements_of_programs
+from lit_rl.reports.summary import PassAtKMetric, judgements_of_programs
 from lit_rl.rollout import Environment, Rollout, sample_rows
 from lit_rl.signature_check import PositiveInt, typed_arguments
 from lit_rl.training.host_memory import keep_freed_memory
@@ -86,7 +86,7 @@ def evaluate(
     keep_freed_memory(policy.device)
     key = StreamKey(seed, "evaluate", 0)
     rollouts = []
-    passes = PassAtK(ks, 1 if environment is None else environment.max_turns, sync_on_compute=False)
+    passes = PassAtKMetric(ks, 1 if environment is None else environment.max_turns, sync_on_compute=False)
     with torch.no_grad(), eval_mode(policy), threads_of_run(policy, policy.device):
         for first in range(0, len(problems), batch_size):
             batch = problems[first : first + batch_size]

@@ -21,7 +21,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
-from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_of, raise_if_stopped
+from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_callbacks, raise_if_stopped
 from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.completion_writer import CompletionWriter
 from lit_rl.callbacks.diagnostics import Diagnostics
@@ -132,14 +132,14 @@ class Trainer(pl.Trainer):
 
         The folder is claimed; a second call returns what the first one did.
         """
-        savers = checkpointing_of(self)
+        savers = checkpointing_callbacks(self)
         if any(saver.is_prepared for saver in savers):
             return ckpt_path
-        if not any(saver.run.checkpoints() for saver in savers):
+        if not any(saver.run_folder.checkpoints() for saver in savers):
             # Before the folder is claimed, which an error would leave claimed.
             ckpt_path = resolve_checkpoint(ckpt_path, self)
         for saver in savers:
-            ckpt_path = saver.prepare(self, ckpt_path)
+            ckpt_path = saver.lock_and_resolve_checkpoint(self, ckpt_path)
         return resolve_checkpoint(ckpt_path, self)
 
     @_with_lightning_signature(pl.Trainer.validate)
@@ -208,7 +208,7 @@ def run_dir_settings(run_dir: str, settings: Mapping[str, Any]) -> dict[str, Any
     if not savers and settings.get("enable_checkpointing") is not False:
         callbacks += (savers := [Checkpointing()])
     for saver in savers:
-        saver.set_folder(run_dir)
+        saver.set_default_folder(run_dir)
     logger = _logger_below(Path(run_dir)) if settings.get("logger") in (None, True) else settings["logger"]
     return {"callbacks": callbacks, "logger": logger, "default_root_dir": run_dir}
 
@@ -236,7 +236,7 @@ def dependent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         changed["log_every_n_steps"] = 0
     root = settings.get("default_root_dir")
     if settings.get("logger") in (None, True) and root in (None, TRAINER_DEFAULTS["default_root_dir"]):
-        folders = [one.run.path for one in callbacks if isinstance(one, Checkpointing)]
+        folders = [one.run_folder.path for one in callbacks if isinstance(one, Checkpointing)]
         if folders:
             changed["logger"] = _logger_below(folders[0])
     if not any(isinstance(one, ProgressBar) for one in callbacks):
@@ -354,8 +354,8 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
         return name
     if name not in ("last", "best"):
         found = checkpoint_in(Path(name))
-    elif savers := checkpointing_of(trainer):
-        found = checkpoint_in(savers[0].run.path, name)
+    elif savers := checkpointing_callbacks(trainer):
+        found = checkpoint_in(savers[0].run_folder.path, name)
     elif name == "best" or any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks):
         return name
     else:  # Lightning would train from the start
@@ -373,7 +373,7 @@ def warn_without_checkpoint(trainer: Any, module: Any) -> None:
     """Warn where a measurement without a checkpoint is of weights that no run trained."""
     if module.clock.count:
         return
-    newest = [path for saver in checkpointing_of(trainer) for path in saver.run.checkpoints()[-1:]]
+    newest = [path for saver in checkpointing_callbacks(trainer) for path in saver.run_folder.checkpoints()[-1:]]
     policy = module.policy
     if newest:
         rank_zero_warn(f"this measures the initial policy, not {newest[0]}: to measure that, add --ckpt_path last")

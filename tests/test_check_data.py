@@ -49,7 +49,7 @@ def sandbox() -> Any:
 
 def report_of(sandbox: Sandbox, num_examples: int = 3, **given: Sequence[Problem]) -> tuple[CheckResult, list[str]]:
     findings = check_task(Given(**given), sandbox)
-    return findings, findings.report(num_examples).splitlines()
+    return findings, findings.report_text(num_examples).splitlines()
 
 
 def test_the_verdict_and_the_counts_of_each_split_come_first(sandbox: Sandbox) -> None:
@@ -151,7 +151,7 @@ def test_tests_that_accept_a_wrong_program_are_named(case: str, sandbox: Sandbox
     for one in what.split(" and "):
         assert f"the tests accept {one}: {faulty} problems" in report
     assert not findings.is_fine
-    assert [one.accepts for one in findings.checked if one.faults] == [
+    assert [one.accepted_wrong_programs for one in findings.checked if one.faults] == [
         ["the reference of other"] if faulty == 1 else what.split(" and ")
     ] * faulty
 
@@ -192,7 +192,7 @@ def test_malformed_rows_are_counted_by_cause_and_split_and_the_others_are_checke
     (tmp_path / "train.jsonl").write_text("\n".join([good[0], *bad, good[1]]))
     (tmp_path / "validation.jsonl").write_text("\n".join([bad[1], good[2]]))
     findings = check_task(OwnRows(str(tmp_path)), sandbox)
-    report = findings.report(1).splitlines()
+    report = findings.report_text(1).splitlines()
     assert not findings.is_fine
     assert report[:3] == [
         "something is wrong: 0 of 3 problems have a fault, 6 rows make no problem; 3 of 3 references pass",

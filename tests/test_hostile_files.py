@@ -30,7 +30,7 @@ from lit_rl.foreign_files import load_yaml
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PolicyModule
 from lit_rl.rewards.term import RewardTerm
-from lit_rl.run_files.files import append_frame, append_line, read_metrics, read_rollouts
+from lit_rl.run_files.files import append_line, append_record_batch, read_metrics, read_rollouts
 from lit_rl.run_files.settings import read_settings
 
 TRAP = """
@@ -311,7 +311,7 @@ def test_what_a_run_writes_can_be_read_however_well_it_compresses(tmp_path: Path
     """A policy that writes one token for ever: such rows take a thousandth of their size."""
     rows = [row(number, "a" * 4000, 0.0) for number in range(700)]
     assert sum(len(json.dumps(one)) for one in rows) > 90 << 20
-    append_frame(tmp_path / "rollouts.jsonl.gz", [{"rollout": 1, "num_rows": 700, "time": 0.0}, *rows])
+    append_record_batch(tmp_path / "rollouts.jsonl.gz", [{"rollout": 1, "num_rows": 700, "time": 0.0}, *rows])
 
 
 @pytest.mark.parametrize("kind", ["device", "pipe"])
@@ -389,7 +389,7 @@ def test_a_malformed_row_is_named_by_file_and_line(
     head = {"rollout": 2, "num_rows": 8, "time": 1.0, "endings": {"passed": 8}, "seconds": {}}
     lines = [head, row(0, "1", 0.0, outcome={"stderr": "", "cases": [], "line": 1, "failed_case": None})]
     MALFORMED[name](lines)
-    append_frame(folder / "rollouts.jsonl.gz", lines)
+    append_record_batch(folder / "rollouts.jsonl.gz", lines)
     at = 3 if name.startswith("head") else 4
     for command in (["show"], ["report", "--html", str(tmp_path / "page.html")]):
         with pytest.raises(SystemExit):

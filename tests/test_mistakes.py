@@ -26,7 +26,7 @@ from lit_rl import (
     Trainer,
     UpdateConfig,
 )
-from lit_rl.cli.config_files import check_layers
+from lit_rl.cli.config_files import check_and_expand_layers
 from lit_rl.cli.main import Cli
 from lit_rl.data.task import TaskDataModule as Task
 from lit_rl.errors import ArgumentError
@@ -201,7 +201,7 @@ def test_a_configuration_takes_a_hub_id_for_a_policy_from_flags_and_files(folder
     (folder / "hub.yaml").write_text(yaml.safe_dump(other))
     given = f"--config={folder / 'base.yaml'}"
     for words in ([given, "--model.policy", "Qwen/Qwen2.5-0.5B"], [f"--config={folder / 'hub.yaml'}"]):
-        words = check_layers(words, {"model": PolicyModule, "data": Task}, Trainer)
+        words = check_and_expand_layers(words, {"model": PolicyModule, "data": Task}, Trainer)
         policy = Cli([*words, "--model.policy.dtype=bfloat16"], run=False).model.policy
         assert (policy.source, policy.config, policy.dtype) == ("Qwen/Qwen2.5-0.5B", None, "bfloat16")
 

@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 from lit_rl.cli.live_bytes import HOST, REST, LiveBytes
 from lit_rl.cli.main import main
 from lit_rl.cli.plan import plan_text, vllm_bytes
-from lit_rl.cli.trace import Job, Trace, job_from, trace_update
+from lit_rl.cli.trace import RankCosts, RunLayout, layout_from_run, trace_update
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import VLLM, InProcess
 from lit_rl.execution import TokenTarget
@@ -140,11 +140,11 @@ class Peaks(pl.Callback):
         pl_module.learn_from = profiled
 
 
-def measured(kind: str, folder: Path, config: dict[str, Any], letters: int, max_tokens: int) -> tuple[int, Job]:
+def measured(kind: str, folder: Path, config: dict[str, Any], letters: int, max_tokens: int) -> tuple[int, RunLayout]:
     """Peak of the second update on the first rank, and the job as planned."""
     module, peaks, ranks = small_run(kind, config, max_tokens), Peaks(), 2 if kind == "two ranks" else 1
     strategy: Any = FSDP2Strategy(timeout_minutes=2.0) if ranks > 1 else "auto"
-    job = job_from(module, strategy, 4 // ranks, ranks)
+    job = layout_from_run(module, strategy, 4 // ranks, ranks)
     task = LongPrompts(batch_size=4 // ranks)
     task.letters = letters
     fit(module, folder, data=task, devices=ranks, strategy=strategy, callbacks=[peaks])
@@ -211,7 +211,7 @@ PARAMETERS = 2048 * 128 + 128 + 4 * (2 * 128**2 + 2 * 128 * 64 + 128 + 2 * 64 + 
 
 def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
     module = small_run("full")
-    job = replace(job_from(module, "auto", 4, 1), prompt_tokens=48)
+    job = replace(layout_from_run(module, "auto", 4, 1), prompt_tokens=48)
     traced = trace_update(module, "auto", job, on_cpu=True)
     steps = 4 * (4 * 12 + 2)  # Adam's float32 step count of each parameter
     assert traced.parameters == traced.trained == PARAMETERS and traced.whole == 4 * PARAMETERS
@@ -226,7 +226,7 @@ def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
 
 def test_adapters_alone_learn_and_whole_copies_sum_their_gradients() -> None:
     module = small_run("lora")
-    job = replace(job_from(module, "ddp", 4, 6, 3), prompt_tokens=48)
+    job = replace(layout_from_run(module, "ddp", 4, 6, 3), prompt_tokens=48)
     traced = trace_update(module, "ddp", job, on_cpu=True)
     assert traced.parameters == PARAMETERS and 0 < traced.trained < PARAMETERS / 4
     assert traced.received == (0, 2 * 5 * 4 * traced.trained // 6)  # a ring of six, once for both micro-batches
@@ -234,7 +234,7 @@ def test_adapters_alone_learn_and_whole_copies_sum_their_gradients() -> None:
 
 def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:
     module, strategy = small_run("two ranks"), FSDP2Strategy(replicas=2)
-    job = replace(job_from(module, strategy, 1, 8, 4), prompt_tokens=64)
+    job = replace(layout_from_run(module, strategy, 1, 8, 4), prompt_tokens=64)
     try:
         traced = trace_update(module, strategy, job)
     except Exception as error:  # with torch 2.10
@@ -255,7 +255,9 @@ def test_what_waits_on_the_cpu_is_counted_there() -> None:
     counts = []
     for offload in (False, True):
         module, strategy = small_run("two ranks"), FSDP2Strategy(offload=offload)
-        counts.append(trace_update(module, strategy, replace(job_from(module, strategy, 2, 2), prompt_tokens=48)))
+        counts.append(
+            trace_update(module, strategy, replace(layout_from_run(module, strategy, 2, 2), prompt_tokens=48))
+        )
     plain, offloaded = counts
     share = 4 * PARAMETERS / 2
     assert plain.on_cpu == plain.copied == 0
@@ -274,7 +276,7 @@ def test_the_peak_is_that_of_the_device_alone() -> None:
     with LiveBytes() as live:
         first = torch.ones(100)
         del first
-        with live.making(HOST):
+        with live.new_tensors_as(HOST):
             second = torch.ones(1000)
         assert (live.total, live.peak, live.most_on_cpu) == (0, {REST: 400}, 4000)
         third = second.to("cpu", non_blocking=True)
@@ -287,7 +289,7 @@ def test_inputs_of_layers_that_wait_on_the_cpu_are_counted_there() -> None:
     counts = []
     for way in (True, "offload"):
         module = small_run("full", share_prompts=False, gradient_checkpointing=way)
-        counts.append(trace_update(module, "auto", replace(job_from(module, "auto", 4, 1), prompt_tokens=48)))
+        counts.append(trace_update(module, "auto", replace(layout_from_run(module, "auto", 4, 1), prompt_tokens=48)))
     kept, offloaded = counts
     inputs = 4 * 8 * (48 + 64) * 128 * 4  # layers, rows of a micro-batch, their tokens, float32
     assert (kept.on_cpu, offloaded.on_cpu) == (0, inputs)
@@ -301,7 +303,7 @@ def test_a_base_in_4_bits_is_whole_one_layer_at_a_time() -> None:
     counts = []
     for way in (None, "4bit"):
         module = small_run("lora", wide, dtype="bfloat16", quantization=way)
-        counts.append(trace_update(module, "auto", replace(job_from(module, "auto", 4, 1), prompt_tokens=48)))
+        counts.append(trace_update(module, "auto", replace(layout_from_run(module, "auto", 4, 1), prompt_tokens=48)))
     plain, packed = counts
     linear = 4 * (2 * 512**2 + 2 * 512 * 256 + 3 * 512 * 1536)  # all but embeddings, output matrix, biases and norms
     assert (packed.parameters, packed.trained, packed.whole) == (plain.parameters, plain.trained, plain.whole)
@@ -313,8 +315,8 @@ def test_a_base_in_4_bits_is_whole_one_layer_at_a_time() -> None:
 
 
 def test_what_is_more_than_the_device_has_is_said() -> None:
-    job = Job(num_ranks=4, num_shards=2)
-    traced = Trace(8_000_000_000, 40_000_000, 16e9, {"weights": 60e9}, {"weights": 16e9}, 3e15, (5e9, 7e9))
+    job = RunLayout(num_ranks=4, num_shards=2)
+    traced = RankCosts(8_000_000_000, 40_000_000, 16e9, {"weights": 60e9}, {"weights": 16e9}, 3e15, (5e9, 7e9))
     small, large = plan_text(job, traced, "l40s"), plan_text(job, traced, "h100")
     assert "does not fit: 60.0 GB of 44.6" in small and "does not fit" not in large
     assert (

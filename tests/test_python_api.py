@@ -30,8 +30,8 @@ from lit_rl import (
     evaluate,
 )
 from lit_rl.execution import SandboxError, Verdict
-from lit_rl.reports.runs import folders_of
-from lit_rl.run_files.files import newest_recorded
+from lit_rl.reports.runs import find_run_folders
+from lit_rl.run_files.files import find_newest_recorded
 
 
 class Words(TaskDataModule):
@@ -82,8 +82,8 @@ def test_a_run_that_saves_logs_where_it_saves(
     assert [path.name for path in Path("runs").iterdir()] == ["ppo"]
     assert {path.name for path in Path("runs/ppo").glob("version_*")} == {"version_0"}, "resumed where it logged"
     assert {path.parent for path in tmp_path.rglob("*.ckpt")} == {tmp_path / "runs/ppo"}, "none of Lightning's own"
-    assert folders_of("runs/ppo") == [Path("runs/ppo/version_0")]
-    assert newest_recorded("runs/ppo") == Path("runs/ppo/version_0")
+    assert find_run_folders("runs/ppo") == [Path("runs/ppo/version_0")]
+    assert find_newest_recorded("runs/ppo") == Path("runs/ppo/version_0")
     assert events_of("runs/ppo/version_0") == [1, 2, 3, 4]
 
 

@@ -12,7 +12,7 @@ from support.small_runs import EvenBytes, Words, fit
 
 import lit_rl.cli.main
 from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.cli.replay import completions_of, judge_again
+from lit_rl.cli.replay import completions_from_rows, judge_again
 from lit_rl.modules import RolloutModule
 from lit_rl.rewards import Composite
 from lit_rl.run_files.files import read_rollouts
@@ -153,7 +153,7 @@ def test_nothing_differs_where_nothing_changed(make_module: Make, tmp_path: Path
         assert len(rollout.rows) == 12
         again = judge_again(rollout.rows, problems, None, rewards)
         assert not [one for one in again if one.verdict_differs or one.reward_differs()]
-        completions = completions_of(rollout.rows, problems)
+        completions = completions_from_rows(rollout.rows, problems)
         assert [list(ids) for ids in completions.groups().values()] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
         credit = rewards(completions, [one.judgement for one in again]).credit
         for one, of_row in zip(rollout.rows, credit, strict=True):
@@ -166,7 +166,7 @@ def test_what_the_environment_said_is_not_the_policys(tmp_path: Path) -> None:
     said = {"text": "ab", "spans": [1, 1], "stop_reason": "eos", "message": "no", "outcome": {"verdict": "exception"}}
     long["turns"] = [said | {"start": 0, "end": 2}, said | {"start": 5, "end": 7, "message": ""}]
     (rollout,) = read_rollouts(write_run(tmp_path / "run", {1: [long, short]}))
-    found = completions_of(rollout.rows, dict.fromkeys(["p/0"], Words().problems("train")[0]))
+    found = completions_from_rows(rollout.rows, dict.fromkeys(["p/0"], Words().problems("train")[0]))
     assert found.completion_mask.int().tolist() == [[1, 1, 0, 0, 0, 1, 1], [1, 1, 0, 0, 0, 0, 0]]
     assert found.token_mask.sum(-1).tolist() == [7, 2]
     assert [turn.end for turn in found.turns[0]] == [2, 7] and found.prompt_ids.tolist() == [[1, 2], [1, 2]]

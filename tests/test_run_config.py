@@ -27,9 +27,9 @@ from lit_rl.cli.run_config import rewrite_policy_nulls
 from lit_rl.errors import UsageError
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.reports.runs import folders_of
+from lit_rl.reports.runs import find_run_folders
 from lit_rl.run_files.files import read_metrics
-from lit_rl.run_files.settings import changes_on_resume, settings_of
+from lit_rl.run_files.settings import changes_on_resume, setting_texts_by_name
 from lit_rl.trainer import Trainer, warn_without_checkpoint
 
 ROOT = Path(__file__).parents[1]
@@ -373,7 +373,7 @@ def test_all_verbs_find_a_run_by_its_folder(here: Path, capsys: pytest.CaptureFi
     fit(4, "--run_dir", "mine/first")
     assert {path.name for path in here.iterdir()} == {"saved.yaml", "mine"}, "nothing is written elsewhere"
     assert Path("mine/first/last.ckpt").resolve().name == "rollout_000004.ckpt"
-    assert folders_of("mine/first") == [Path("mine/first/version_0")], "the resumed run logs where it began"
+    assert find_run_folders("mine/first") == [Path("mine/first/version_0")], "the resumed run logs where it began"
     said = capsys.readouterr().out
     assert "rollout 2/2" in said and "rollout 3/4" in said and said.count("rollout 1/") == 1
     main(["validate", "--config", "mine/first/version_0/config.yaml", "--ckpt_path", "last"])
@@ -389,12 +389,12 @@ def test_all_verbs_find_a_run_by_its_folder(here: Path, capsys: pytest.CaptureFi
 
 def test_a_run_without_a_logger_gets_one_in_its_folder(here: Path) -> None:
     main(["validate", "--config", str(SORTING), "--trainer.logger", "null", "--run_dir", "mine"])
-    assert folders_of("mine") == [Path("mine/validate")], "where it is no second run next to one"
+    assert find_run_folders("mine") == [Path("mine/validate")], "where it is no second run next to one"
     main(["validate", "--config", str(SORTING), "--trainer.logger", "false", "--run_dir", "other"])
     written = [path.name for path in Path("other").iterdir()]
     assert written == ["completions.jsonl.gz"], "no logger was wanted, and config.yaml is a training's"
     fit(2, "--trainer.logger", "null")
-    assert folders_of("elsewhere") == [Path("elsewhere/version_0")], "without --run_dir, beside the checkpoints"
+    assert find_run_folders("elsewhere") == [Path("elsewhere/version_0")], "without --run_dir, beside the checkpoints"
 
 
 def test_a_trial_of_one_batch_leaves_nothing_to_resume_from(here: Path) -> None:
@@ -416,7 +416,7 @@ def test_a_validation_before_training_is_told_once_and_changes_nothing(
     fit(2, "--run_dir", "first", "--validate_first", "true")
     before, _, after = capsys.readouterr().out.partition("rollout 1/")
     assert "\nsampled   reward " in before
-    (folder,) = folders_of("first")
+    (folder,) = find_run_folders("first")
     curve = read_metrics(folder).curves["val/sampled/reward/mean"]
     (summary,) = [line for line in after.partition("\ndone ")[2].splitlines() if line.startswith("sampled reward")]
     assert [count for count, _ in curve] == [0, 2]
@@ -522,9 +522,11 @@ def test_a_run_that_goes_on_tells_what_changed_and_keeps_its_config_when_it_is_r
     # Recorded is what was in force, so that a start with the true value is not told of a change.
     (recorded,) = Path("run").rglob("config.yaml")
     for text in (recorded.read_text(), torch.load(last, weights_only=False)["config"]):
-        assert settings_of(text)["model.update.optimizer.lr"] == "0.001"
+        assert setting_texts_by_name(text)["model.update.optimizer.lr"] == "0.001"
     assert "has finished" not in caplog.text
     main(["fit", "--config", "base.yaml", *run.split(), *more, "--model.objective.kl_coef", "0.1"])
     assert "model.objective.kl_coef: 0.0 -> 0.1, in force" in caplog.text
     assert "has finished (2 of 2 rollouts are done)" in caplog.text and "raise model.max_rollouts" in caplog.text
-    assert "0.1" not in settings_of(recorded.read_text())["model.objective.kl_coef"], "nothing was trained with it"
+    assert "0.1" not in setting_texts_by_name(recorded.read_text())["model.objective.kl_coef"], (
+        "nothing was trained with it"
+    )

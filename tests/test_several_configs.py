@@ -11,7 +11,7 @@ import pytest
 from support.recorded_runs import row, write_run
 
 import lit_rl.cli.main
-from lit_rl.cli.export import run_config
+from lit_rl.cli.export import load_run_config
 
 Run = Callable[..., tuple[int, list[str]]]
 
@@ -104,12 +104,12 @@ def test_export_takes_the_configuration_of_all_its_files(tmp_path: Path) -> None
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content))
     paths = [str(tmp_path / name) for name in files]
-    assert run_config({"config": "ignored"}, paths)["model"] == {
+    assert load_run_config({"config": "ignored"}, paths)["model"] == {
         "class_path": "GRPO",
         "init_args": {"policy": {"class_path": "CausalLM", "init_args": {"model": "b"}}, "max_rollouts": 2},
     }
-    assert run_config({}, paths[::-1])["model"]["init_args"]["policy"]["init_args"]["model"] == "a"
-    assert run_config({}, paths[::-1])["model"]["init_args"]["max_rollouts"] == 2
+    assert load_run_config({}, paths[::-1])["model"]["init_args"]["policy"]["init_args"]["model"] == "a"
+    assert load_run_config({}, paths[::-1])["model"]["init_args"]["max_rollouts"] == 2
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_another_class_in_a_later_file_keeps_what_it_takes_too(tmp_path: Path, n
     ):
         paths.append(str(tmp_path / str(i)))
         Path(paths[-1]).write_text(json.dumps({"model": {"init_args": {"policy": policy}}}))
-    assert run_config({}, paths)["model"]["init_args"]["policy"] == {"class_path": name, "init_args": kept}
+    assert load_run_config({}, paths)["model"]["init_args"]["policy"] == {"class_path": name, "init_args": kept}
 
 
 def test_another_method_in_a_later_file_keeps_the_policy(tmp_path: Path) -> None:
@@ -137,5 +137,5 @@ def test_another_method_in_a_later_file_keeps_the_policy(tmp_path: Path) -> None
     arguments = {"policy": policy, "baseline": "GroupMean"}
     (tmp_path / "grpo").write_text(json.dumps({"model": {"class_path": "GRPO", "init_args": arguments}}))
     (tmp_path / "ppo").write_text(json.dumps({"model": {"class_path": "PPO"}}))
-    config = run_config({}, [str(tmp_path / "grpo"), str(tmp_path / "ppo")])
+    config = load_run_config({}, [str(tmp_path / "grpo"), str(tmp_path / "ppo")])
     assert config["model"] == {"class_path": "PPO", "init_args": {"policy": policy}}

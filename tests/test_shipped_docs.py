@@ -48,7 +48,7 @@ end
 
 
 def test_a_section_has_those_inside_and_comments_in_code_are_no_headings() -> None:
-    cut = shipped_docs.sections(TEXT)
+    cut = shipped_docs.sections_by_anchor(TEXT)
     assert list(cut) == ["page", "one-thing", "inside", "two-things"]
     assert cut["page"] == TEXT.strip()
     assert cut["one-thing"] == "## One thing\n```yaml\n# a comment\n```\n### Inside"
@@ -60,12 +60,13 @@ def test_whatever_the_code_names_is_a_page_or_a_section() -> None:
     named = {name for file in sources for name in re.findall(r"lit-rl docs ([a-z_]+(?:#[\w-]+)?)", file.read_text())}
     named -= {"lists"}  # "lit-rl docs lists the pages"
     assert {"monitoring", "sandbox", "engines"} <= named
-    assert [name for name in named if not shipped_docs.find_page(name).startswith("#")] == []
+    assert [name for name in named if not shipped_docs.find_page_or_section(name).startswith("#")] == []
 
 
 def test_the_wheel_alone_has_the_pages(wheel: Path, tmp_path: Path, from_wheel: Callable[[str], list[str]]) -> None:
     (tmp_path / "docs").mkdir()  # of a project of one's own: it is not looked into
-    code = "import lit_rl.cli.shipped_docs as s\nprint(*s.pages())\nprint(s.find_page('monitoring#flat_reward'))"
+    code = "from lit_rl.cli.shipped_docs import *\nprint(*page_texts_by_name())\n"
+    code += "print(find_page_or_section('monitoring#flat_reward'))"
     first, second, *_ = from_wheel(code)
     pages = sorted(file.stem for file in (ROOT / "docs").glob("*.md"))
     assert first == " ".join(pages) and second == "### flat_reward"
@@ -121,7 +122,7 @@ def test_copying_writes_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_the_wheel_alone_finds_its_configurations(wheel: Path, from_wheel: Callable[[str], list[str]]) -> None:
     printed = from_wheel(
-        "from lit_rl.cli.shipped_configs import config_files\nprint(*config_files().values(), sep='\\n')"
+        "from lit_rl.cli.shipped_configs import shipped_config_files as found\nprint(*found().values(), sep='\\n')"
     )
     found = {Path(line).relative_to(wheel / "lit_rl").as_posix() for line in printed}
     assert {"configs/basics_grpo.yaml", "configs/strategy/fsdp2.yaml", "configs/slurm/fit.sbatch"} <= found

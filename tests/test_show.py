@@ -14,8 +14,8 @@ from support.recorded_runs import row, write_run
 
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
-from lit_rl.run_files.files import ROLLOUTS_FILE, append_frame, read_rollouts
-from lit_rl.run_files.row_text import KINDS, token_values
+from lit_rl.run_files.files import ROLLOUTS_FILE, append_record_batch, read_rollouts
+from lit_rl.run_files.row_text import KINDS, token_values_by_column
 
 FAILED = {"stderr": "KeyError: 3", "line": 2, "exception_type": "KeyError", "cases": ["passed", "exception"]}
 
@@ -136,8 +136,8 @@ def test_programs_are_written_as_other_judges_read_them(tmp_path: Path, capsys: 
     ]
     file = tmp_path / "completions.jsonl.gz"
     head = {"num_rows": 2, "time": 1.0, "endings": {}, "seconds": {}, "sampled_for": "validation/greedy"}
-    append_frame(file, [{"rollout": 1, **head}, *rows[:2]])
-    append_frame(file, [{"rollout": 2, **head}, rows[2]])
+    append_record_batch(file, [{"rollout": 1, **head}, *rows[:2]])
+    append_record_batch(file, [{"rollout": 2, **head}, rows[2]])
     show([str(file), "--samples", str(tmp_path / "out" / "samples.jsonl")])
     lines = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").read_text().splitlines()]
     assert lines == [
@@ -146,7 +146,7 @@ def test_programs_are_written_as_other_judges_read_them(tmp_path: Path, capsys: 
         {"task_id": "HumanEval/3", "solution": "x", "completion": "x"},
     ]
     assert capsys.readouterr().out == f"{tmp_path}/out/samples.jsonl: 3 programs for 2 problems\n"
-    append_frame(file, [{"rollout": 3, **head, "loader": 1, "sampled_for": "validation/sampled"}, rows[2]])
+    append_record_batch(file, [{"rollout": 3, **head, "loader": 1, "sampled_for": "validation/sampled"}, rows[2]])
     show([str(file), "--samples", str(tmp_path / "samples.jsonl")])
     assert {one.name for one in tmp_path.glob("samples*")} == {"samples_0_greedy.jsonl", "samples_1_sampled.jsonl"}
 
@@ -178,7 +178,7 @@ def test_page_and_terminal_have_the_same_values(tmp_path: Path) -> None:
         titles = page.run("[...document.querySelectorAll('.token')].map(t => t.title)")
     assert [title.split("\n")[1:] for title in titles] == [
         [f"{kind} {found[i]:.3g}" if i in found else f"{kind} none" for kind in KINDS
-         for found in [token_values(rollout.rows[0], kind)]]
+         for found in [token_values_by_column(rollout.rows[0], kind)]]
         for i in (0, 1)
     ]  # fmt: skip
 

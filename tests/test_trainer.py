@@ -237,7 +237,7 @@ def test_a_callback_that_is_given_takes_the_place_of_the_default_one() -> None:
     trainer.fit(module(3), Sorting())
     assert sorted(kinds(trainer)) == sorted([*RECORDED, "ProgressScreen", "Checkpointing"])
     assert all(one in trainer.callbacks for one in given)
-    assert len(given[0].run.checkpoints()) == 3 and given[0].run.path == Path("run").absolute()
+    assert len(given[0].run_folder.checkpoints()) == 3 and given[0].run_folder.path == Path("run").absolute()
 
 
 def test_checkpoints_stay_in_the_folder_that_they_were_given() -> None:

@@ -14,7 +14,7 @@ import torch
 from bare_trainer import bare_trainer
 
 from lit_rl import GRPO, LoRA, Sampling
-from lit_rl.cli.trace import job_from, trace_update
+from lit_rl.cli.trace import layout_from_run, trace_update
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.modules import UpdateConfig
@@ -96,7 +96,9 @@ def update_part(given: argparse.Namespace) -> Iterator[Row]:
         yield found
     for (shape, lora), taken in zip(cases, seconds, strict=True):
         module = module_of(shape, lora, tokens, microbatch)
-        traced = trace_update(module, None, replace(job_from(module, None, rows // GROUP, 1), prompt_tokens=prompt))
+        traced = trace_update(
+            module, None, replace(layout_from_run(module, None, rows // GROUP, 1), prompt_tokens=prompt)
+        )
         counted = {"plan's peak (GB)": sum(traced.updating.values()) / 1e9, "plan's count (TFLOP)": traced.flops / 1e12}
         counted["TFLOP/s"] = traced.flops / 1e12 / taken
         shared = {"share of the card's products": counted["TFLOP/s"] / limit} if limit else {}

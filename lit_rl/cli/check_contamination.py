@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lit_rl.cli import options
-from lit_rl.cli.check_data import keep_data_sections, problems_of, task_label
+from lit_rl.cli.check_data import distinct_problems, keep_data_sections, task_label
 from lit_rl.data.contamination import find_overlaps
 from lit_rl.data.task import TaskDataModule
 
@@ -16,8 +16,8 @@ MAX_SHOWN = 20
 
 
 def check_contamination(arguments: Sequence[str]) -> None:
-    """Compare the problems of tasks, as :func:`lit_rl.cli.options.check_contamination` says."""
-    parser = options.check_contamination(TaskDataModule)
+    """Compare the problems of tasks, as :func:`lit_rl.cli.options.check_contamination_parser` says."""
+    parser = options.check_contamination_parser(TaskDataModule)
     parsed = parser.parse_args(keep_data_sections("check-contamination", arguments))
     tasks = parser.instantiate_classes(parsed)
     if tasks.data is None:
@@ -26,8 +26,8 @@ def check_contamination(arguments: Sequence[str]) -> None:
         f"task {task_label(parsed.data)}" + (f", held out {task_label(parsed.held_out)}" if tasks.held_out else ""),
         flush=True,
     )
-    train = problems_of(tasks.data, ["train"])
-    held_out = problems_of(tasks.held_out or tasks.data, ["validation", "test"])
+    train = distinct_problems(tasks.data, ["train"])
+    held_out = distinct_problems(tasks.held_out or tasks.data, ["validation", "test"])
     overlaps = find_overlaps(train, held_out, ngram_words=parsed.ngram_words, min_share=parsed.min_share)
     met = len({overlap.held_out_id for overlap in overlaps})
     print(f"{met} of {len(held_out)} held-out problems occur among {len(train)} training problems")

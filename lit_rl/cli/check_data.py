@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from jsonargparse import Namespace
 
 from lit_rl.cli import options
-from lit_rl.cli.checked_data import CheckResult, find_accepted_wrong_programs, run_references
+from lit_rl.cli.checked_data import CheckResult, record_accepted_wrong_programs, run_references
 from lit_rl.cli.config_files import replace_configs_by_parts
 from lit_rl.data.rows import RowError, collect_errors
 from lit_rl.data.task import Split, TaskDataModule
@@ -21,8 +21,8 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
 def check_data(arguments: Sequence[str]) -> None:
-    """Check a task, as :func:`lit_rl.cli.options.check_data` says."""
-    parser = options.check_data(TaskDataModule)
+    """Check a task, as :func:`lit_rl.cli.options.check_data_parser` says."""
+    parser = options.check_data_parser(TaskDataModule)
     parsed = parser.parse_args(keep_data_sections("check-data", arguments))
     check(parsed.examples, NonNegativeInt, "examples")
     task = parser.instantiate_classes(parsed).data
@@ -32,7 +32,7 @@ def check_data(arguments: Sequence[str]) -> None:
     splits: list[Split] = parsed.splits if isinstance(parsed.splits, list) else [parsed.splits]
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
         findings = check_task(task, sandbox, splits)
-    print(findings.report(parsed.examples))
+    print(findings.report_text(parsed.examples))
     if not findings.is_fine:
         raise SystemExit(1)
 
@@ -49,7 +49,7 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
         splits: the splits to check.
 
     Returns:
-        the findings: ``is_fine``, ``report()``, ``groups``.
+        the findings: ``is_fine``, ``report_text()``, ``problems_by_fault``.
 
     Example:
         >>> from lit_rl.data import Sorting
@@ -61,12 +61,12 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
     problems = problems_by_split(task, splits, unread)
     each_once = _each_once(problems.values())
     checked = run_references(sandbox, each_once)
-    find_accepted_wrong_programs(sandbox, checked)
+    record_accepted_wrong_programs(sandbox, checked)
     found = {id(one.problem): one for one in checked}
     return CheckResult({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
 
 
-def problems_of(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
+def distinct_problems(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
     """The problems of several splits and of the validation tasks, each once."""
     return _each_once(problems_by_split(task, splits).values())
 

@@ -43,13 +43,13 @@ class CheckedProblem:
         problem: any.
         outcome: outcome of the reference; ``None`` if there is none, or nothing to run it with.
         public: outcome of the reference under the public check, if the problem has one.
-        accepts: wrong programs that pass the tests.
+        accepted_wrong_programs: wrong programs that pass the tests.
     """
 
     problem: Problem
     outcome: Outcome | None = None
     public: Outcome | None = None
-    accepts: list[str] = field(default_factory=list)
+    accepted_wrong_programs: list[str] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -66,7 +66,7 @@ class CheckedProblem:
                 packages = " (--packages NAME permits one here, the sandbox's packages: [NAME] in a run)"
                 hint = packages if outcome.exception_type == "ModuleNotFoundError" else ""
                 found.append(f"{under}the reference ends with {how}{hint}")
-        for what in self.accepts:
+        for what in self.accepted_wrong_programs:
             what = "the reference of another problem" if "the reference" in what else what
             found.append(f"the tests accept {what}")
         return found
@@ -90,7 +90,7 @@ class CheckResult:
         return list({id(one): one for split in self.splits.values() for one in split}.values())
 
     @cached_property
-    def groups(self) -> dict[str, list[CheckedProblem]]:
+    def problems_by_fault(self) -> dict[str, list[CheckedProblem]]:
         """Problems by fault, the largest group first."""
         found: dict[str, list[CheckedProblem]] = {}
         for one in self.checked:
@@ -101,9 +101,9 @@ class CheckResult:
     @property
     def is_fine(self) -> bool:
         """True if there are problems and none has a fault, and every row makes one."""
-        return bool(self.checked) and not self.groups and not any(self.unread.values())
+        return bool(self.checked) and not self.problems_by_fault and not any(self.unread.values())
 
-    def report(self, num_examples: int = 3) -> str:
+    def report_text(self, num_examples: int = 3) -> str:
         """The verdict, counts for each split, faults, the slowest references and a time limit."""
         ran = [one for one in self.checked if one.outcome is not None]
         passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
@@ -112,16 +112,16 @@ class CheckResult:
         if not self.is_fine:
             what = f"{faulty} of {len(self.checked)} problems have a fault, {unread} rows make no problem"
             verdict = f"something is wrong: {what}; {passed}"
-        lines = [verdict, *map(self._count, self.splits)]
+        lines = [verdict, *map(self._count_line, self.splits)]
         kinds: dict[str, list[RowError]] = {}
         for error in (error for errors in self.unread.values() for error in errors):
             kinds.setdefault(error.kind, []).append(error)
         for kind, errors in kinds.items():
             lines.append(f"{kind}: {len(errors)} rows")
             lines += [f"  {str(error).removesuffix(f'; {REMEDY}')}" for error in errors[:num_examples]]
-        for fault, problems in self.groups.items():
+        for fault, problems in self.problems_by_fault.items():
             lines.append(f"{fault}: {len(problems)} problems")
-            lines += [f"  {one.problem.task_id}: {_how_it_ended(one)}" for one in problems[:num_examples]]
+            lines += [f"  {one.problem.task_id}: {_describe_ending(one)}" for one in problems[:num_examples]]
         slowest = sorted(ran, key=lambda one: -_cpu_seconds(one))[:_NUM_SLOWEST]
         lines += [f"slow: {one.problem.task_id}, {_cpu_seconds(one):.3f} CPU seconds" for one in slowest]
         if times := [_cpu_seconds(one) for one in ran if one.passed]:
@@ -129,7 +129,7 @@ class CheckResult:
             lines.append(f"calibrated time limit: {limit:g} s per problem ({_HEADROOM:g} x the slowest)")
         return "\n".join(lines)
 
-    def _count(self, name: str) -> str:
+    def _count_line(self, name: str) -> str:
         split = self.splits[name]
         passed, without = sum(one.passed for one in split), sum(one.outcome is None for one in split)
         parts = [f"{len(split)} problems", f"{passed} references pass", f"{without} without a reference that runs"]
@@ -140,10 +140,10 @@ def _cpu_seconds(one: CheckedProblem) -> float:
     return one.outcome.cpu_seconds if one.outcome else 0.0
 
 
-def _how_it_ended(one: CheckedProblem) -> str:
+def _describe_ending(one: CheckedProblem) -> str:
     failed = next((outcome for outcome in (one.outcome, one.public) if outcome and not outcome.passed), None)
     if failed is None:
-        return f"passed by {' and '.join(one.accepts)}"
+        return f"passed by {' and '.join(one.accepted_wrong_programs)}"
     reason = failed.exception_message or (failed.failed_case.line() if failed.failed_case else failed.stderr)
     where = f"line {failed.line}" if failed.line else ""
     first, _, _ = reason.strip().removeprefix(": ").partition("\n")
@@ -169,7 +169,7 @@ def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checke
     return checked
 
 
-def find_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedProblem]) -> None:
+def record_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedProblem]) -> None:
     """Name the wrong programs that pass the tests of each problem whose reference passes, or that has none.
 
     The reference of another problem counts only if the own one fails there: two problems may ask for the same.
@@ -182,16 +182,19 @@ def find_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedProb
     ]
     for (one, what), outcome in _judge_all(sandbox, idle):
         if outcome.passed:
-            one.accepts.append(what)
-    swapped = [((one, other), _renamed(other, one.problem), one.problem.check) for one, other in _kind_pairs(checked)]
+            one.accepted_wrong_programs.append(what)
+    swapped = [
+        ((one, other), _reference_renamed_for(other, one.problem), one.problem.check)
+        for one, other in _pair_same_kind(checked)
+    ]
     back = [
-        ((one, other), _renamed(one.problem, other), other.check)
+        ((one, other), _reference_renamed_for(one.problem, other), other.check)
         for (one, other), outcome in _judge_all(sandbox, swapped)
         if outcome.passed
     ]
     for (one, other), outcome in _judge_all(sandbox, back):
         if not outcome.passed:
-            one.accepts.append(f"the reference of {other.task_id}")
+            one.accepted_wrong_programs.append(f"the reference of {other.task_id}")
 
 
 def _judge_all(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
@@ -219,7 +222,7 @@ def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
             yield what, _STUBS["class" if is_class else "function"].format(name=name, body=body)
 
 
-def _kind_pairs(checked: Sequence[CheckedProblem]) -> Iterator[tuple[CheckedProblem, Problem]]:
+def _pair_same_kind(checked: Sequence[CheckedProblem]) -> Iterator[tuple[CheckedProblem, Problem]]:
     """Each problem whose reference passes, and the next of its kind with another reference."""
     kinds: dict[tuple[type[Check], str], list[CheckedProblem]] = {}
     for one in checked:
@@ -233,7 +236,7 @@ def _kind_pairs(checked: Sequence[CheckedProblem]) -> Iterator[tuple[CheckedProb
                 yield one, other
 
 
-def _renamed(problem: Problem, asked: Problem) -> str:
+def _reference_renamed_for(problem: Problem, asked: Problem) -> str:
     """The reference of a problem, under the name that the tests of another call."""
     name, wanted = _called_name(problem), _called_name(asked)
     source = reference_program(problem) or ""

@@ -83,7 +83,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def check_file(name: str) -> dict[str, Any]:
+def load_checked_config(name: str) -> dict[str, Any]:
     """Check whether a file is a configuration."""
     try:
         content = yaml.load(Path(name).read_text(encoding="utf-8"), _UniqueKeyLoader)
@@ -106,7 +106,7 @@ def check_file(name: str) -> dict[str, Any]:
     return content
 
 
-def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
+def check_and_expand_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
     """Compare files and flags, in the order in which the parser reads them, with the classes that they are for.
 
     Return them with a class where a hub id or folder stands for one.
@@ -120,7 +120,7 @@ def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: t
         key, *below = flag.removeprefix("--").split(".")
         file = text if flag == "--config" and text[:1] != "{" and Path(text).is_file() else ""
         if file:
-            layer: dict[str, Any] = check_file(file)
+            layer: dict[str, Any] = load_checked_config(file)
         elif flag.startswith("--") and key in (*homes, "trainer") and "help" not in below and flag[-1] != "+":
             _require_one_list(words, flag)
             layer = {key: _nest_value([part for part in below if part != "init_args"], CommandLineText(text))}
@@ -132,10 +132,10 @@ def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: t
         sources: list[str] = []
         try:
             for section in [one for one in layer if one in (*homes, "trainer")]:
-                given = flatten(layer[section], section)
+                given = inline_init_args(layer[section], section)
                 merged[section] = merge_flat(merged.get(section), given)
                 had_tasks |= section == "data" and _has_path(merged[section], ["validation_tasks"])
-                stand_ins = _check_section(section, merged[section], homes.get(section), trainer)
+                stand_ins = _check_and_find_sources(section, merged[section], homes.get(section), trainer)
                 sources += [key for key in stand_ins if _has_path(given, key.split(".")[1:])]
         except ArgumentError as error:
             error.key = f"{file}: {error.key}" if file else error.key
@@ -152,7 +152,7 @@ def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: t
     return found
 
 
-def _check_section(section: str, value: Any, home: type | None, trainer: type) -> list[str]:
+def _check_and_find_sources(section: str, value: Any, home: type | None, trainer: type) -> list[str]:
     """Check what is known of a section so far; return the keys at which a hub id or folder stands for a class."""
     if not isinstance(value, Mapping if home is None else CommandLineText | str | Mapping):
         raise ArgumentError(section, "keys and values" if home is None else "a class with its arguments", str(value))
@@ -222,19 +222,19 @@ def _nest_value(keys: Sequence[str], value: Any) -> Any:
     return {keys[0]: _nest_value(keys[1:], value)} if keys else value
 
 
-def flatten(value: Any, path: str) -> Any:
+def inline_init_args(value: Any, path: str) -> Any:
     """A part of a configuration with the arguments of each class beside its ``class_path``."""
     if isinstance(value, CommandLineText) and value.lstrip()[:1] in ("{", "["):
         value = value.read()
     if isinstance(value, list):
-        return [flatten(one, f"{path}[{number}]") for number, one in enumerate(value)]
+        return [inline_init_args(one, f"{path}[{number}]") for number, one in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
     beside = value.keys() - {"class_path", "init_args", "dict_kwargs"} if "class_path" in value else ()
     for key in beside:
         raise UsageError(f"{path}: {key} is beside class_path: put it under init_args")
     arguments = value.get("init_args", {k: one for k, one in value.items() if k not in ("class_path", "dict_kwargs")})
-    found = {key: flatten(one, f"{path}.{key}") for key, one in (arguments or {}).items()}
+    found = {key: inline_init_args(one, f"{path}.{key}") for key, one in (arguments or {}).items()}
     return {"class_path": value["class_path"], **found} if "class_path" in value else found
 
 
@@ -242,7 +242,7 @@ def merge_flat(under: Any, over: Any) -> Any:
     """A flat part of a configuration over an earlier one, as the parser merges them."""
     if isinstance(under, str) and isinstance(over, Mapping) and "class_path" not in over:
         read = under.read() if isinstance(under, CommandLineText) else under
-        under = flatten(read, "") if isinstance(read, Mapping) else {"class_path": read}
+        under = inline_init_args(read, "") if isinstance(read, Mapping) else {"class_path": read}
     if isinstance(under, Mapping) and isinstance(over, str) and "class_path" in under and find_class_or_none(over):
         over = {"class_path": str(over)}
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):

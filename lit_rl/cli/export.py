@@ -42,12 +42,12 @@ _SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")
 
 
 def export(arguments: Sequence[str]) -> None:
-    """Write the policy of a checkpoint, as :func:`lit_rl.cli.options.export` says."""
-    parsed = options.export().parse_args(list(arguments))
+    """Write the policy of a checkpoint, as :func:`lit_rl.cli.options.export_parser` says."""
+    parsed = options.export_parser().parse_args(list(arguments))
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
     path, folder = checkpoint_in(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
-    config = run_config(checkpoint, parsed.config or ())
+    config = load_run_config(checkpoint, parsed.config or ())
     remedy = "if you trust who made it, give the run's configuration with --config"
     with nullcontext() if parsed.config else only_classes_of((), str(path), remedy):
         policy = build_policy(config)
@@ -55,12 +55,12 @@ def export(arguments: Sequence[str]) -> None:
     load_weights(policy, checkpoint["state_dict"])
     stops = (checkpoint.get("task") or {}).get("stop_strings", ())
     kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype, overwrite=parsed.overwrite, stop_strings=stops)
-    (folder / "README.md").write_text(model_card(checkpoint, config, path.name, kind))
+    (folder / "README.md").write_text(model_card_text(checkpoint, config, path.name, kind))
     publish = f"hf upload ORGANISATION/NAME {shlex.quote(str(folder))}"
     print(f"{kind} of {path} written to {folder}; to publish it: {publish}")
 
 
-def run_config(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+def load_run_config(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
     """The configuration of the run: from files, later ones over earlier ones, else from the checkpoint.
 
     Of a run that was made in Python it is the policy alone, with the name of the module.
@@ -73,21 +73,21 @@ def run_config(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str,
         raise UsageError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
     config: Any = {}
     for text in texts:
-        config = _laid_over(config, yaml.safe_load(text))
+        config = _merge_over(config, yaml.safe_load(text))
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
         where = " with ".join(files) or "the checkpoint"
         raise UsageError(f"{where} holds no configuration of a run: it has no model.policy")
     return config
 
 
-def _laid_over(under: Any, over: Any) -> Any:
+def _merge_over(under: Any, over: Any) -> Any:
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return over
     if under.get("init_args") and "class_path" in over:
         cls = find_class_or_none(str(over["class_path"]))
         taken = under["init_args"] if cls is None else constructor_parameters(cls)
         under = {**under, "init_args": {name: one for name, one in under["init_args"].items() if name in taken}}
-    return {**under, **{key: _laid_over(under.get(key), value) for key, value in over.items()}}
+    return {**under, **{key: _merge_over(under.get(key), value) for key, value in over.items()}}
 
 
 def build_policy(config: Mapping[str, Any]) -> CausalLM:
@@ -99,7 +99,7 @@ def build_policy(config: Mapping[str, Any]) -> CausalLM:
     return policy
 
 
-def model_card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str) -> str:
+def model_card_text(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str) -> str:
     """A model card: what it is, how to load it, how it was measured, how it was trained."""
     model = config["model"]
     arguments = model.get("init_args", {})

@@ -30,7 +30,7 @@ _FLASHES = (
 )
 
 
-def _attention_flops(count: Any, query: int) -> Any:
+def _flops_of_grouped_queries(count: Any, query: int) -> Any:
     """Count with a key head for each query head: torch 2.10 refuses fewer (grouped queries)."""
 
     def counted(*args: Any, **kwargs: Any) -> Any:
@@ -41,8 +41,8 @@ def _attention_flops(count: Any, query: int) -> Any:
     return counted
 
 
-_FORWARD = _attention_flops(flop_registry[_FLASHES[0]], query=0)
-_BACKWARD = _attention_flops(flop_registry[_FLASHES[1]], query=1)
+_FORWARD = _flops_of_grouped_queries(flop_registry[_FLASHES[0]], query=0)
+_BACKWARD = _flops_of_grouped_queries(flop_registry[_FLASHES[1]], query=1)
 _FLOPS = flop_registry | {
     _FLASHES[0]: _FORWARD,
     _FLASHES[1]: _BACKWARD,
@@ -58,7 +58,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
 
     Attributes:
         total: bytes that live now on the device; ``now`` has them by kind.
-        peak: most bytes that lived together since :meth:`restart`, by kind.
+        peak: most bytes that lived together since :meth:`reset_peak`, by kind.
         flops: operations of matrix products and attention. (``FlopCounterMode`` would keep activations alive that
             checkpointing computed again.)
         received: bytes that collectives brought to this rank, by the ranks of their group; by ``HOST`` those that FSDP2
@@ -75,11 +75,11 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         self._new = REST
         self._known: dict[int, tuple[Any, str, int]] = {}
 
-    def restart(self) -> None:
+    def reset_peak(self) -> None:
         """Forget the peak."""
         self._most, self.peak = self.total, Counter(self.now)
 
-    def label(self, tensors: Iterable[Tensor | None], kind: str) -> None:
+    def set_kind(self, tensors: Iterable[Tensor | None], kind: str) -> None:
         """Count tensors as a kind from now on."""
         for tensor in tensors:
             if tensor is not None:
@@ -91,7 +91,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
                 self._change_bytes(kind, size)
 
     @contextmanager
-    def making(self, kind: str) -> Iterator[None]:
+    def new_tensors_as(self, kind: str) -> Iterator[None]:
         """Inside, new tensors are of a kind."""
         before, self._new = self._new, kind
         try:
@@ -99,7 +99,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         finally:
             self._new = before
 
-    def kind(self, tensor: Tensor) -> str:
+    def kind_of(self, tensor: Tensor) -> str:
         """Return the kind of a tensor."""
         return self._known.get(_local_tensor(tensor).untyped_storage()._cdata, (None, REST, 0))[1]
 
@@ -123,14 +123,14 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
             moved: Tensor = self._to(tensor, *args, **kwargs)
             if "non_blocking" not in kwargs:
                 return moved
-            with self.making(REST if self.kind(tensor) == HOST else HOST):
+            with self.new_tensors_as(REST if self.kind_of(tensor) == HOST else HOST):
                 self.received[HOST] += moved.nbytes
                 return moved.clone()
 
         def empty(*args: Any, **kwargs: Any) -> Tensor:
             if "pin_memory" not in kwargs or "device" in kwargs:  # with a device those of torch's decompositions
                 return self._empty(*args, **kwargs)
-            with self.making(HOST):
+            with self.new_tensors_as(HOST):
                 made = self._empty(*args, **kwargs)
                 self.received[HOST] += made.nbytes
                 return made

@@ -17,10 +17,10 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_of
+from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_callbacks
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
-from lit_rl.cli.config_files import check_layers
+from lit_rl.cli.config_files import check_and_expand_layers
 from lit_rl.cli.export import export
 from lit_rl.cli.messages import error_text, exit_with_error, shorten_parser_message
 from lit_rl.cli.plan import plan
@@ -32,7 +32,7 @@ from lit_rl.cli.run_config import (
     apply_run_dir,
     fill_in_schedule_length,
     fill_in_seeds,
-    require_writer,
+    require_prediction_writer,
     rewrite_policy_nulls,
 )
 from lit_rl.cli.shipped_configs import configs, replace_config_names
@@ -160,7 +160,7 @@ class Cli(LightningCLI):
 
     def before_fit(self) -> None:
         """A run that saves itself resumes where it stopped; only its first start uses the given checkpoint."""
-        savers = checkpointing_of(self.trainer)
+        savers = checkpointing_callbacks(self.trainer)
         if not savers and not getattr(self.trainer, "fast_dev_run", False):
             rank_zero_info(
                 "no Checkpointing among trainer.callbacks, so nothing is saved, and the same command does not resume: "
@@ -168,7 +168,7 @@ class Cli(LightningCLI):
             )
         options: Any = self.config_init["fit"]
         given = options.get("ckpt_path")
-        if options.get("validate_first") and given is None and not any(one.run.checkpoints() for one in savers):
+        if options.get("validate_first") and given is None and not any(one.run_folder.checkpoints() for one in savers):
             self.trainer.validate(self.model, datamodule=self.datamodule, verbose=False)
         for callback in savers:
             callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
@@ -193,14 +193,14 @@ class Cli(LightningCLI):
                     key, value = locate_setting(old, change.name)
                     config[key] = value
         except UsageError:
-            callback.run.unlock()
+            callback.run_folder.unlock()
             raise
         callback.config = self._parser("fit").dump(config, skip_none=False)
 
     def before_predict(self) -> None:
         """Keep no predictions in memory: callbacks write them, and the copy is never read."""
         self.config_init["predict"]["return_predictions"] = False
-        require_writer(self.trainer)
+        require_prediction_writer(self.trainer)
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -217,7 +217,7 @@ def main(args: Sequence[str] | None = None) -> None:
             raise UsageError(
                 f"unexpected argument {arguments[1]}: write --config {arguments[1]} if it is a configuration"
             )
-        arguments = rewrite_policy_nulls(check_layers(replace_config_names(arguments), _HOMES, Trainer))
+        arguments = rewrite_policy_nulls(check_and_expand_layers(replace_config_names(arguments), _HOMES, Trainer))
     except (OSError, ValueError) as error:
         exit_with_error(error_text(error), status=2)
     try:

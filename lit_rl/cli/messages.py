@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.errors import did_you_mean
-from lit_rl.run_files.row_text import printable
+from lit_rl.run_files.row_text import escape_controls
 
 _MAX_LINE_LENGTH = 400
 _SURROUNDS = re.compile(
@@ -23,7 +23,7 @@ def exit_with_error(message: str, status: int) -> NoReturn:
     """Print one clear error and exit."""
     lines = [line.strip()[:_MAX_LINE_LENGTH] for line in message.strip().splitlines()]
     text = "\n  ".join(filter(None, lines[:12]))
-    print(f"lit-rl: error: {printable(text)}", file=sys.stderr)
+    print(f"lit-rl: error: {escape_controls(text)}", file=sys.stderr)
     raise SystemExit(status)
 
 

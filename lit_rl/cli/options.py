@@ -29,7 +29,7 @@ def _verb_parser(verb: str, description: str | None, task: type | None = None, *
     return parser
 
 
-def check_contamination(task: type | None = None) -> ArgumentParser:
+def check_contamination_parser(task: type | None = None) -> ArgumentParser:
     """Look for held-out problems among a task's training problems, by runs of words that both statements have.
 
     Exits with status 1 if there are any.
@@ -37,7 +37,7 @@ def check_contamination(task: type | None = None) -> ArgumentParser:
     held_out = "the task that is measured on; by default the validation and test problems of the first"
     parser = _verb_parser(
         "check-contamination",
-        check_contamination.__doc__,
+        check_contamination_parser.__doc__,
         task,
         data="the task that is trained on",
         held_out=held_out,
@@ -51,13 +51,13 @@ def check_contamination(task: type | None = None) -> ArgumentParser:
     return parser
 
 
-def check_data(task: type | None = None) -> ArgumentParser:
+def check_data_parser(task: type | None = None) -> ArgumentParser:
     """Say whether a task can be learned from: run every reference, and wrong programs, which tests must not accept.
 
     Prints the task and its files, a verdict, counts for each split, faults grouped by exception, the slowest
     references, and a time limit calibrated on this machine. Exits with status 1 if something is wrong.
     """
-    parser = _verb_parser("check-data", check_data.__doc__, task, data="the task to check")
+    parser = _verb_parser("check-data", check_data_parser.__doc__, task, data="the task to check")
     parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
     splits = Literal["train", "validation", "test"]
     parser.add_argument("--splits", type=splits | list[splits], default=list(get_args(splits)))
@@ -67,9 +67,9 @@ def check_data(task: type | None = None) -> ArgumentParser:
     return parser
 
 
-def export() -> ArgumentParser:
+def export_parser() -> ArgumentParser:
     """Write the policy of a checkpoint as a folder that `transformers` (or `peft`, for an adapter) loads."""
-    parser = _verb_parser("export", export.__doc__)
+    parser = _verb_parser("export", export_parser.__doc__)
     parser.add_argument("checkpoint", type=str, help="a .ckpt file or folder of shards, or a run's folder (its last)")
     parser.add_argument(
         "--ckpt_path", type=Literal["last", "best"], default="last", help="which checkpoint of a run's folder"
@@ -84,14 +84,14 @@ def export() -> ArgumentParser:
     return parser
 
 
-def plan() -> argparse.ArgumentParser:
+def plan_parser() -> argparse.ArgumentParser:
     """Print memory, traffic and operations of a run on some accelerators.
 
     They are counted on the run's own update, on tensors without memory: no weights are loaded, and no GPU is needed.
     """
     parser = argparse.ArgumentParser(
         prog="lit-rl plan",
-        description=plan.__doc__,
+        description=plan_parser.__doc__,
         epilog="All arguments of lit-rl fit are taken too, such as --config FILE.",
         allow_abbrev=False,
         exit_on_error=False,
@@ -104,13 +104,13 @@ def plan() -> argparse.ArgumentParser:
     return parser
 
 
-def replay(task: type | None = None, rewards: Any = str, sandbox: Any = str) -> ArgumentParser:
+def replay_parser(task: type | None = None, rewards: Any = str, sandbox: Any = str) -> ArgumentParser:
     """Judge a run's recorded completions again and say which verdicts and rewards would differ.
 
     Task, rewards and sandbox are those of the run's config.yaml, or of --config FILE; --reward tries others. Of several
     runs below RUN it is the one recorded last.
     """
-    parser = _verb_parser("replay", replay.__doc__, task, data="the task")
+    parser = _verb_parser("replay", replay_parser.__doc__, task, data="the task")
     parser.add_argument("run", type=str, help="folder of a run, or a file that CompletionWriter wrote")
     parser.add_argument("-c", "--config", action="config", help="configuration; by default config.yaml of the run")
     parser.add_argument(
@@ -123,10 +123,10 @@ def replay(task: type | None = None, rewards: Any = str, sandbox: Any = str) -> 
 
 
 OPTIONS: dict[str, Callable[[], argparse.ArgumentParser]] = {
-    "check-contamination": check_contamination,
-    "check-data": check_data,
-    "export": export,
-    "plan": plan,
-    "replay": replay,
+    "check-contamination": check_contamination_parser,
+    "check-data": check_data_parser,
+    "export": export_parser,
+    "plan": plan_parser,
+    "replay": replay_parser,
 }
 """Verb to its parser."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lit_rl.cli import options
-from lit_rl.cli.trace import Job, Trace, job_from, trace_update
+from lit_rl.cli.trace import RankCosts, RunLayout, layout_from_run, trace_update
 from lit_rl.signature_check import PositiveInt, check
 
 _HERE = ("--trainer.accelerator=cpu", "--trainer.precision=32-true")
@@ -18,13 +18,13 @@ _FRAGMENTED = 0.05  # of the rest
 
 def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> None:
     """Print the plan of a run on some accelerators."""
-    given, rest = options.plan().parse_known_args(list(arguments))
+    given, rest = options.plan_parser().parse_known_args(list(arguments))
     for name in ("gpus", "gpus_per_node", "prompt_tokens", "completion_tokens"):
         check(getattr(given, name), PositiveInt | None, name)
     counted = () if given.gpus is None else ("--trainer.devices=1", "--trainer.num_nodes=1")
     run = build([*rest, *_HERE, *counted])
     gpus = given.gpus or run.trainer.num_devices * run.trainer.num_nodes
-    job = job_from(run.model, run.trainer.strategy, run.datamodule.batch_size, gpus, given.gpus_per_node)
+    job = layout_from_run(run.model, run.trainer.strategy, run.datamodule.batch_size, gpus, given.gpus_per_node)
     tokens = given.completion_tokens or job.completion_tokens
     job = replace(job, prompt_tokens=given.prompt_tokens, completion_tokens=tokens)
     memory = options.GPU_BYTES[given.gpu]
@@ -32,7 +32,7 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     print(plan_text(job, counts_of_rank, given.gpu, vllm_bytes(run.model.collector.engine, memory, counts_of_rank)))
 
 
-def vllm_bytes(engine: Any, memory: float, traced: Trace) -> float:
+def vllm_bytes(engine: Any, memory: float, traced: RankCosts) -> float:
     """Return the bytes that vLLM takes on a device of its training rank."""
     share = getattr(engine, "memory_share", None)
     if share is None:
@@ -41,7 +41,7 @@ def vllm_bytes(engine: Any, memory: float, traced: Trace) -> float:
     return float(share * memory) if gigabytes is None else gigabytes * 2**30 + traced.whole
 
 
-def plan_text(job: Job, traced: Trace, name: str, engine: float = 0.0) -> str:
+def plan_text(job: RunLayout, traced: RankCosts, name: str, engine: float = 0.0) -> str:
     """Return the plan as text."""
     replicas = f", {job.num_ranks // job.num_shards} replicas" if 1 < job.num_shards < job.num_ranks else ""
     weights = f"weights spread over {job.num_shards} ranks{replicas}" if job.num_shards > 1 else "whole weights on each"

@@ -22,7 +22,7 @@ import torch
 import yaml
 
 from lit_rl.cli import options
-from lit_rl.cli.config_files import config_files_of, flatten, join_flags_and_values, replace_configs_by_parts
+from lit_rl.cli.config_files import config_files_of, inline_init_args, join_flags_and_values, replace_configs_by_parts
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
@@ -31,9 +31,9 @@ from lit_rl.modules.module_config import only_classes_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Judge, find_program
-from lit_rl.run_files.files import newest_recorded, read_rollouts
+from lit_rl.run_files.files import find_newest_recorded, read_rollouts
 from lit_rl.run_files.records import RecordedRow
-from lit_rl.run_files.row_text import number_text, printable
+from lit_rl.run_files.row_text import escape_controls, format_number
 from lit_rl.run_files.settings import CONFIG_FILE
 from lit_rl.signature_check import PositiveInt, check
 from lit_rl.types import Completions, Judgement, Problem, StopReason, Turn
@@ -42,9 +42,9 @@ MAX_SHOWN = 10
 
 
 def replay(arguments: Sequence[str]) -> None:
-    """Judge again, as :func:`lit_rl.cli.options.replay` says."""
+    """Judge again, as :func:`lit_rl.cli.options.replay_parser` says."""
     kinds: Any = list[RewardTerm] | Composite | None
-    parser = options.replay(
+    parser = options.replay_parser(
         TaskDataModule,
         rewards=kinds,
         sandbox=Callable[[], ProgramRunner] | ProgramRunner | None,
@@ -54,7 +54,7 @@ def replay(arguments: Sequence[str]) -> None:
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
     remedy = "read it, and give it with --config if you trust it"
     if given[-1:] and given[-1].startswith("--rewards="):  # or a mistake in it would be one of the run's configuration
-        check(flatten(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
+        check(inline_init_args(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
     with nullcontext() if config_files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
         parsed = parser.parse_args(given)
         check(parsed.last, PositiveInt | None, "last")
@@ -63,11 +63,11 @@ def replay(arguments: Sequence[str]) -> None:
         objects = parser.instantiate_classes(parsed)
     if objects.data is None:
         raise UsageError(f"{parsed.run} has no configuration that names its task: give --config FILE")
-    folder = newest_recorded(parsed.run)
-    print(printable(f"run {folder}"))
+    folder = find_newest_recorded(parsed.run)
+    print(escape_controls(f"run {folder}"))
     rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards
     runner = objects.sandbox if isinstance(objects.sandbox, ProgramRunner) or not objects.sandbox else objects.sandbox()
-    print(printable("\n".join(replay_lines(folder, objects.data, runner, rewards, parsed.last))))
+    print(escape_controls("\n".join(replay_lines(folder, objects.data, runner, rewards, parsed.last))))
 
 
 def ignore_recorded_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> None:
@@ -84,22 +84,22 @@ def add_run_config(arguments: Sequence[str]) -> list[str]:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
     tried, rest = parser.parse_known_args(list(arguments))
-    given, _ = replace_configs_by_parts(join_flags_and_values(rest), _part_of)
+    given, _ = replace_configs_by_parts(join_flags_and_values(rest), _replayed_part)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
-        folder = newest_recorded(run)
+        folder = find_newest_recorded(run)
         places = (folder.parent if folder.is_file() else folder, Path(run))
         found = [place / CONFIG_FILE for place in places if (place / CONFIG_FILE).is_file()]
         if not found:
             raise FileNotFoundError(f"{folder} has no config.yaml, which lit-rl fit writes: give --config FILE")
-        given = [*replace_configs_by_parts(["--config", str(found[0])], _part_of)[0], *given]
+        given = [*replace_configs_by_parts(["--config", str(found[0])], _replayed_part)[0], *given]
     if tried.reward:
         terms = [{"class_path": one} if isinstance(one, str) else one for one in tried.reward]
         given.append(f"--rewards={json.dumps(terms)}")
     return given
 
 
-def _part_of(content: Mapping[str, Any]) -> dict[str, Any]:
+def _replayed_part(content: Mapping[str, Any]) -> dict[str, Any]:
     model = (content.get("model") or {}).get("init_args") or {}
     found = {"data": content.get("data"), "rewards": model.get("rewards"), "sandbox": model.get("sandbox")}
     return {name: value for name, value in found.items() if value}
@@ -142,43 +142,45 @@ def replay_lines(
             runner.close()
     yield f"{len(again)} completions of {len(numbers) if not first else last} rollouts were judged again"
     yield from (f"{count} left out: {why}" for why, count in left_out.items() if count)
-    yield from differing_verdicts(again)
+    yield from describe_differing_verdicts(again)
     if rewards is not None:
-        yield from differing_rewards(again)
+        yield from describe_differing_rewards(again)
 
 
-def differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
+def describe_differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
     """Yield counts of changed verdicts, and the first rows."""
     other = [one for one in again if one.verdict_differs]
     yield f"verdicts: {len(other)} differ, {len(again) - len(other)} are as before"
     kinds = Counter((one.row.verdict, one.verdict) for one in other)
     yield from (f"  {count:5}  {before} -> {now}" for (before, now), count in kinds.most_common())
-    yield from _changed_rows(other, lambda one: f"{one.row.verdict} -> {one.verdict}")
+    yield from _describe_changed_rows(other, lambda one: f"{one.row.verdict} -> {one.verdict}")
 
 
-def differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
+def describe_differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
     """Yield the number of rewards that differ, their means, and the first rows."""
     other = [one for one in again if one.reward_differs()]
     yield f"rewards: {len(other)} differ, {len(again) - len(other)} are as before"
-    before = _mean([one.row.reward for one in again])
-    yield f"  mean {before} -> {_mean([one.reward for one in again])}"
+    before = _mean_text([one.row.reward for one in again])
+    yield f"  mean {before} -> {_mean_text([one.reward for one in again])}"
     names = dict.fromkeys(name for one in again for name in (*one.row.terms, *one.terms))
     for name in names:
-        was = _mean([one.row.terms.get(name) for one in again])
-        yield f"  {name} {was} -> {_mean([one.terms.get(name) for one in again])}"
-    yield from _changed_rows(other, lambda one: f"{number_text(one.row.reward)} -> {number_text(one.reward)}")
+        was = _mean_text([one.row.terms.get(name) for one in again])
+        yield f"  {name} {was} -> {_mean_text([one.terms.get(name) for one in again])}"
+    yield from _describe_changed_rows(
+        other, lambda one: f"{format_number(one.row.reward)} -> {format_number(one.reward)}"
+    )
 
 
-def _changed_rows(again: Sequence[Rejudged], change: Callable[[Rejudged], str]) -> Iterator[str]:
+def _describe_changed_rows(again: Sequence[Rejudged], change: Callable[[Rejudged], str]) -> Iterator[str]:
     for one in again[:MAX_SHOWN]:
         yield f"    rollout {one.row.rollout} row {one.row.row} {one.row.task_id}: {change(one)}"
     if len(again) > MAX_SHOWN:
         yield f"    and {len(again) - MAX_SHOWN} more"
 
 
-def _mean(values: Sequence[float | None]) -> str:
+def _mean_text(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None and not math.isnan(value)]
-    return number_text(math.fsum(known) / len(known) if known else None)
+    return format_number(math.fsum(known) / len(known) if known else None)
 
 
 # -- judging again -----------------------------------------------------------------------------------------------
@@ -230,11 +232,11 @@ def judge_again(
     for row in rows:
         problem = problems[row.task_id]
         program = find_program(problem, row.turns[-1].text, row.turns[-1].in_thought)
-        started.append((problem, program, judge.start(problem, program, problem.check)))
+        started.append((problem, program, judge.start_program(problem, program, problem.check)))
     judgements = [Judgement(problem, program, outcome.result()) for problem, program, outcome in started]
     if rewards is None:
         return [Rejudged(row, one, None, {}) for row, one in zip(rows, judgements, strict=True)]
-    found = rewards(completions_of(rows, problems), judgements)
+    found = rewards(completions_from_rows(rows, problems), judgements)
     return [
         Rejudged(
             row,
@@ -246,7 +248,7 @@ def judge_again(
     ]
 
 
-def completions_of(rows: Sequence[RecordedRow], problems: Mapping[str, Problem]) -> Completions:
+def completions_from_rows(rows: Sequence[RecordedRow], problems: Mapping[str, Problem]) -> Completions:
     """N recorded rows as the tensors that reward terms read."""
     prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in rows], 0, "cpu")
     ids = pad_right([row.tokens["ids"] for row in rows], 0, torch.long)

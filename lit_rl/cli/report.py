@@ -10,9 +10,9 @@ from jsonargparse import ArgumentParser
 
 from lit_rl.errors import UsageError
 from lit_rl.reports.improvement import learning_verdict
-from lit_rl.reports.runs import Run, add_rollouts, read_runs
+from lit_rl.reports.runs import Run, read_runs, with_recorded_rollouts
 from lit_rl.run_files.records import Curve
-from lit_rl.run_files.row_text import number_text, printable
+from lit_rl.run_files.row_text import escape_controls, format_number
 from lit_rl.run_files.settings import CONFIG_FILE, settings_that_differ
 from lit_rl.signature_check import PositiveInt, check
 
@@ -51,14 +51,14 @@ def report(arguments: Sequence[str]) -> None:
     answers = [f"{run.name}  {learning_verdict(run)}" for run in runs]
     diagnoses: list[str] = []
     for run in runs:
-        diagnoses += [f"{run.folder}  {one.rule}, {when}: {one.message}" for one, when in run.causes]
+        diagnoses += [f"{run.folder}  {one.rule}, {when}: {one.message}" for one, when in run.last_diagnosis_per_rule]
         if not run.diagnoses and run.is_watched:
             diagnoses.append(f"{run.folder}  no diagnosis")
-    print(printable("\n".join([*answers, *diagnoses, *differing_settings(runs), curve_table(chosen)])))
+    print(escape_controls("\n".join([*answers, *diagnoses, *describe_differing_settings(runs), curve_table(chosen)])))
     if parsed.html:
         from lit_rl.reports.html import write_page
 
-        write_page([add_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
+        write_page([with_recorded_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
         print(f"page: {parsed.html}")
 
 
@@ -85,7 +85,7 @@ def curves_by_folder(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[
     return chosen
 
 
-def differing_settings(runs: Sequence[Run]) -> Iterator[str]:
+def describe_differing_settings(runs: Sequence[Run]) -> Iterator[str]:
     """The settings that differ between runs, a line for each."""
     found = settings_that_differ({run.name: run.settings for run in runs})
     without = [run.name for run in runs if not run.settings]
@@ -104,7 +104,7 @@ def curve_table(runs: Mapping[str, Mapping[str, Curve]]) -> str:
     for run, curves in runs.items():
         for name, curve in curves.items():
             values = [value for _, value in curve]
-            numbers = map(number_text, (values[0], max(values), values[-1]))
+            numbers = map(format_number, (values[0], max(values), values[-1]))
             rows.append((str(run), name, str(len(curve)), *numbers))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)

@@ -118,7 +118,7 @@ class SaveConfigInTraining(SaveConfigCallback):
             super().setup(trainer, pl_module, "fit")
 
 
-def require_writer(trainer: Any) -> None:
+def require_prediction_writer(trainer: Any) -> None:
     """Check whether some callback uses the predictions."""
     hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
     kinds = [type(one) for one in trainer.callbacks if not isinstance(one, ProgressBar | ProgressScreen)]

@@ -15,7 +15,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _FLAGS, _FLAG = ("--config", "-c"), "--config="
 
 
-def config_files() -> dict[str, Path]:
+def shipped_config_files() -> dict[str, Path]:
     """All configurations by name, such as ``basics_grpo`` and ``strategy/fsdp2``; job scripts keep their ending."""
     inside = _PACKAGE / "configs"  # of an installed package; in a checkout they are next to it
     here = inside if inside.is_dir() else _PACKAGE.parent / "configs"
@@ -23,12 +23,12 @@ def config_files() -> dict[str, Path]:
     return {file.relative_to(here).as_posix().removesuffix(".yaml"): file for file in found}
 
 
-def path_of(name: str) -> Path:
+def resolve_config_path(name: str) -> Path:
     """The file that a name means."""
     if Path(name).is_file():
         return Path(name)
     plain = name.removesuffix(".yaml").removeprefix("configs/")
-    known = config_files()
+    known = shipped_config_files()
     if plain in known:
         return known[plain]
     near = get_close_matches(plain, known, n=3)
@@ -45,7 +45,7 @@ def replace_config_names(arguments: Sequence[str]) -> list[str]:
     for word in join_config_flags(arguments):
         name = word.removeprefix(_FLAG)
         is_name = name != word and name[:1] not in ("", "-", "{", "[") and "\n" not in name and ": " not in name
-        found.append(f"{_FLAG}{path_of(name)}" if is_name else word)
+        found.append(f"{_FLAG}{resolve_config_path(name)}" if is_name else word)
     return found
 
 
@@ -72,11 +72,11 @@ def configs(arguments: Sequence[str]) -> None:
     if (parsed.action == "copy") != (parsed.name is not None):
         raise UsageError("expected lit-rl configs, lit-rl configs NAME, or lit-rl configs copy NAME [TARGET]")
     if parsed.action == "list":
-        print("\n".join(f"{name:32} {config_summary(file)}" for name, file in config_files().items()))
+        print("\n".join(f"{name:32} {config_summary(file)}" for name, file in shipped_config_files().items()))
     elif parsed.action != "copy":
-        print(path_of(parsed.action).read_text("utf-8"), end="")
+        print(resolve_config_path(parsed.action).read_text("utf-8"), end="")
     else:
-        source, target = path_of(parsed.name), parsed.target
+        source, target = resolve_config_path(parsed.name), parsed.target
         file = target / source.name if target.is_dir() or not target.suffix else target
         if file.exists():
             raise FileExistsError(f"{file} is there already: give another target, or remove it first")

@@ -12,14 +12,14 @@ from lit_rl.errors import UsageError
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def pages() -> dict[str, str]:
+def page_texts_by_name() -> dict[str, str]:
     """The Markdown of every page by its name, such as ``monitoring``; of a checkout where there is no package."""
     inside = _PACKAGE / "docs"
     folder = inside if inside.is_dir() else _PACKAGE.parent / "docs"
     return {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.md"))}
 
 
-def sections(text: str) -> dict[str, str]:
+def sections_by_anchor(text: str) -> dict[str, str]:
     """All sections of a page by their anchors, each with its heading and the sections inside; the first is the page."""
     headings, in_code, lines = [], False, text.splitlines()
     for number, line in enumerate(lines):
@@ -39,11 +39,11 @@ def anchor_of(title: str) -> str:
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
-def find_page(name: str) -> str:
+def find_page_or_section(name: str) -> str:
     """The Markdown of a page, such as ``monitoring``, or of one of its sections: ``monitoring#flat_reward``."""
     page, _, anchor = name.partition("#")
-    text = pages().get(Path(page).name.removesuffix(".md"))
-    found = text if not anchor or text is None else sections(text).get(anchor)
+    text = page_texts_by_name().get(Path(page).name.removesuffix(".md"))
+    found = text if not anchor or text is None else sections_by_anchor(text).get(anchor)
     if found is None:
         raise UsageError(f"no page or section is called {name}: lit-rl docs lists the pages")
     return found
@@ -57,7 +57,7 @@ def docs(arguments: Sequence[str]) -> None:
     parser.add_argument("name", nargs="?", type=str, help="such as monitoring, or monitoring#flat_reward")
     name = parser.parse_args(list(arguments)).name
     if name is None:
-        for page, text in pages().items():
+        for page, text in page_texts_by_name().items():
             print(f"{page:18} {text.splitlines()[0].lstrip('# ')}")
     else:
-        print(find_page(name))
+        print(find_page_or_section(name))

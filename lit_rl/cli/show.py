@@ -10,16 +10,16 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from lit_rl.errors import UsageError
-from lit_rl.run_files.files import newest_recorded, read_metrics, read_rollouts
+from lit_rl.run_files.files import find_newest_recorded, read_metrics, read_rollouts
 from lit_rl.run_files.records import RecordedRollout, RecordedRow
 from lit_rl.run_files.row_text import (
     KINDS,
     describe_outcome,
-    number_text,
-    printable,
-    stop_text,
-    token_values,
-    value_table,
+    escape_controls,
+    format_number,
+    token_values_by_column,
+    value_table_lines,
+    verdict_and_cause_text,
 )
 
 
@@ -40,19 +40,19 @@ def show(arguments: Sequence[str]) -> None:
     parser.add_argument("--lines", type=int, default=20, help="most lines of a turn's table of values; 0 for all")
     parser.add_argument("--samples", type=str, help="write the programs to this file, such as samples.jsonl")
     parsed = parser.parse_args(list(arguments))
-    folder = newest_recorded(parsed.run)
+    folder = find_newest_recorded(parsed.run)
     if parsed.samples is not None:
-        print(printable("\n".join(write_samples(folder, Path(parsed.samples)))))
+        print(escape_controls("\n".join(write_samples(folder, Path(parsed.samples)))))
         return
-    diagnoses = (f"diagnosis {one.line()}" for one in read_metrics(folder).open_diagnoses)
-    print(printable("\n".join([f"run {folder}", *diagnoses])))
+    diagnoses = (f"diagnosis {one.format_line()}" for one in read_metrics(folder).open_diagnoses)
+    print(escape_controls("\n".join([f"run {folder}", *diagnoses])))
     if parsed.best:
-        rollout, row = best_row(folder)
+        rollout, row = find_best_row(folder)
     else:
         rollout = find_rollout(folder, parsed.rollout)
         row = next((row for row in rollout.rows if row.row == parsed.row), None)
     if not parsed.best and parsed.row is None:
-        print(printable("\n".join(rollout_lines(rollout))))
+        print(escape_controls("\n".join(rollout_lines(rollout))))
         return
     if row is None:
         kept = ", ".join(str(row.row) for row in rollout.rows) or "none"
@@ -60,7 +60,7 @@ def show(arguments: Sequence[str]) -> None:
             f"row {parsed.row} of rollout {rollout.number} was not recorded; recorded rows are {kept}: raise "
             "RunRecord's num_groups to record more"
         )
-    print(printable("\n".join(row_lines(rollout, row, parsed.value, parsed.lines))))
+    print(escape_controls("\n".join(row_lines(rollout, row, parsed.value, parsed.lines))))
 
 
 def write_samples(source: Path, path: Path) -> Iterator[str]:
@@ -76,12 +76,12 @@ def write_samples(source: Path, path: Path) -> Iterator[str]:
         sampling = f"_{loader}_{name.rpartition('/')[2]}" if len(of_samplings) > 1 else ""
         file = path.with_stem(path.stem + sampling)
         file.parent.mkdir(parents=True, exist_ok=True)
-        samples = [sample_of(row.task_id, str((row.program or {}).get("source", ""))) for row in rows]
+        samples = [sample_for_judges(row.task_id, str((row.program or {}).get("source", ""))) for row in rows]
         file.write_text("".join(f"{json.dumps(sample)}\n" for sample in samples))
         yield f"{file}: {len(rows)} programs for {len({row.task_id for row in rows})} problems"
 
 
-def sample_of(task_id: str, program: str) -> dict[str, str]:
+def sample_for_judges(task_id: str, program: str) -> dict[str, str]:
     """A program under the name that its problem of HumanEval or MBPP has elsewhere."""
     name = f"Mbpp/{task_id[5:]}" if task_id.startswith("mbpp/") else task_id
     return {"task_id": name, "solution": program, "completion": program}
@@ -102,7 +102,7 @@ def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
     return last
 
 
-def best_row(folder: Path) -> tuple[RecordedRollout, RecordedRow | None]:
+def find_best_row(folder: Path) -> tuple[RecordedRollout, RecordedRow | None]:
     """The row with the largest reward of all that were recorded, and its rollout; of equal ones the latest."""
     best, highest = None, -math.inf
     for rollout in read_rollouts(folder):
@@ -118,10 +118,10 @@ def rollout_lines(rollout: RecordedRollout) -> Iterator[str]:
     """The kept rows of a rollout, one line each."""
     yield f"rollout {rollout.number}: {len(rollout.rows)} of {rollout.num_rows} rows were kept; --row shows one"
     for number in dict.fromkeys(row.group for row in rollout.rows):
-        rows = rollout.group(number)
+        rows = rollout.rows_of_group(number)
         yield f"  {rows[0].task_id}"
         yield from (
-            f"    row {row.row:4}  reward {number_text(row.reward):>7}  {stop_text(row)}"
+            f"    row {row.row:4}  reward {format_number(row.reward):>7}  {verdict_and_cause_text(row)}"
             + (f", {len(row.turns)} turns" if len(row.turns) > 1 else "")
             for row in rows
         )
@@ -130,23 +130,27 @@ def rollout_lines(rollout: RecordedRollout) -> Iterator[str]:
 def row_lines(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", lines: int = 20) -> Iterator[str]:
     """Everything known about one row."""
     yield f"rollout {rollout.number}, row {row.row}: {row.task_id}"
-    terms = ", ".join(f"{name} {number_text(value)}" for name, value in row.terms.items())
-    yield f"reward {number_text(row.reward)} ({terms}), {stop_text(row)}"
-    others = (f"row {one.row} {number_text(one.reward)}" for one in rollout.group(row.group) if one.row != row.row)
+    terms = ", ".join(f"{name} {format_number(value)}" for name, value in row.terms.items())
+    yield f"reward {format_number(row.reward)} ({terms}), {verdict_and_cause_text(row)}"
+    others = (
+        f"row {one.row} {format_number(one.reward)}" for one in rollout.rows_of_group(row.group) if one.row != row.row
+    )
     yield f"others of its group: {', '.join(others) or 'none'}"
     yield f"\nprompt\n{row.prompt_text}"
     legend = ""
     if kind != "none":
-        values, legend = token_values(row, kind).values(), f"; {kind} was not recorded"
+        values, legend = token_values_by_column(row, kind).values(), f"; {kind} was not recorded"
         if values:
-            legend = f"; {kind} ({KINDS[kind].says}) is from {number_text(min(values))} to {number_text(max(values))}"
+            legend = (
+                f"; {kind} ({KINDS[kind].says}) is from {format_number(min(values))} to {format_number(max(values))}"
+            )
     yield f"\ncompletion, {row.num_tokens} tokens{legend}"
     for number, turn in enumerate(row.turns):
         if len(row.turns) > 1:
             yield f"turn {number + 1}: {turn.outcome['verdict']}"
         yield turn.text
         if kind != "none":
-            yield from value_table(row, number, kind, lines)
+            yield from value_table_lines(row, number, kind, lines)
         if turn.message:
             yield f"the environment\n{turn.message}"
     for heading, text in describe_outcome(row):

@@ -37,7 +37,7 @@ from lit_rl.types import Completions, Experience, StopReason
 
 
 @dataclass(frozen=True)
-class Job:
+class RunLayout:
     """Ranks of a run, and the rows that each of them learns from.
 
     Args:
@@ -74,7 +74,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Trace:
+class RankCosts:
     """Counts of one rank.
 
     Args:
@@ -100,7 +100,7 @@ class Trace:
     on_cpu: float = 0.0
 
 
-def job_from(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
+def layout_from_run(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> RunLayout:
     """Return the ranks and rows of a run."""
     counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
     if not counted or not isinstance(module.policy, CausalLM):
@@ -113,7 +113,7 @@ def job_from(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_no
     if gpus % replicas:
         raise UsageError(f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas")
     rows = batch_size * module.sampling.num_samples
-    return Job(
+    return RunLayout(
         num_ranks=gpus,
         ranks_per_node=min(gpus, gpus_per_node),
         num_shards=gpus // replicas,
@@ -142,7 +142,7 @@ class _WithoutMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of 
         self.fake = fake
 
 
-def trace_update(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) -> Trace:
+def trace_update(module: RolloutModule, strategy: Any, job: RunLayout, on_cpu: bool = False) -> RankCosts:
     """Run an update of a module that is not loaded yet, without its weights; the module cannot be used afterwards.
 
     Two micro-batches go forward and backward, so that the gradients of the first exist during the second, and the
@@ -153,7 +153,7 @@ def trace_update(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = 
             fake = FakeTensorMode(allow_non_fake_inputs=True)
             sizes = _load_fake_weights(module, strategy, job, fake)
             with _WithoutMemory(fake), _device_sized_blocks(on_cpu):
-                return _Step(module, job, strategy, on_cpu).count(*sizes)
+                return _FakeUpdate(module, job, strategy, on_cpu).measure_costs(*sizes)
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
             f"torch {torch.__version__} cannot run {error} on fake tensors (without memory), which this model needs: "
@@ -182,7 +182,7 @@ def _fake_process_group(number: int) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def _load_fake_weights(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> tuple[int, float]:
+def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTensorMode) -> tuple[int, float]:
     """Build all weights as fake tensors, tied ones once, and spread them.
 
     Returns:
@@ -192,7 +192,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: Job, fake: FakeTensorMod
         module.load_weights()
         sizes = [(p.numel(), p.nbytes) for name, p in module.policy.named_parameters() if ".lora_" not in name]
         if module.policy.quantization is not None:
-            _pack(module.policy.model)
+            _quantise_frozen_layers(module.policy.model)
         module.logprobs.load_reference()
     for part in _trained_parts(module):  # what a model can do is tried on weights, which are not there
         if hasattr(part, "shares_prompts"):
@@ -233,11 +233,11 @@ class _FourBits(nn.Module):
         self.bias = linear.bias
 
     def forward(self, states: Tensor) -> Tensor:
-        product: Tensor = _WholeInside.apply(states, self.weight, self.shape)  # type: ignore[no-untyped-call]
+        product: Tensor = _ProductWithWholeWeight.apply(states, self.weight, self.shape)  # type: ignore[no-untyped-call]
         return product if self.bias is None else product + self.bias
 
 
-class _WholeInside(torch.autograd.Function):
+class _ProductWithWholeWeight(torch.autograd.Function):
     """A product with a weight that is whole during the product alone, forward and backward."""
 
     @staticmethod
@@ -250,7 +250,7 @@ class _WholeInside(torch.autograd.Function):
         return gradient @ gradient.new_empty(ctx.shape), None, None
 
 
-def _pack(model: Any) -> None:
+def _quantise_frozen_layers(model: Any) -> None:
     """Put frozen linear layers in 4 bits, all but the output matrix."""
     output = model.get_output_embeddings()
     for parent in list(model.modules()):
@@ -263,10 +263,10 @@ def _trained_parts(module: Any) -> list[Any]:
     return [part for part in module.children() if any(True for _ in part.parameters())]
 
 
-class _Step:
+class _FakeUpdate:
     """An update of a module on fake tensors."""
 
-    def __init__(self, module: Any, job: Job, strategy: Any, on_cpu: bool) -> None:
+    def __init__(self, module: Any, job: RunLayout, strategy: Any, on_cpu: bool) -> None:
         self.module, self.job, self.is_sharded = module, job, isinstance(strategy, FSDP2Strategy)
         self.whole_gradients = self.is_sharded and strategy.whole_gradients
         self.offload = self.is_sharded and strategy.offload
@@ -278,26 +278,26 @@ class _Step:
         self.masters = list(masters_of(self.optimizer).values())
         self.trained = [p for p in module.parameters() if p.requires_grad]
 
-    def count(self, parameters: int, whole: float) -> Trace:
+    def measure_costs(self, parameters: int, whole: float) -> RankCosts:
         job, module = self.job, self.module
         weights, gradients, moments = (HOST,) * 3 if self.offload else ("weights", "gradients", "moments")
         micro = longest_rows(job, job.microbatch_rows)
         with eval_mode(module), LiveBytes() as live:
-            live.label(module.parameters(), weights)
-            live.label(module.buffers(), "weights")
-            live.label(self.masters, "masters")
-            with live.making(gradients):
+            live.set_kind(module.parameters(), weights)
+            live.set_kind(module.buffers(), "weights")
+            live.set_kind(self.masters, "masters")
+            with live.new_tensors_as(gradients):
                 for parameter in self.trained:
                     parameter.grad = torch.empty_like(parameter)
             add_gradients_to_masters(self.optimizer)
-            self.step(live)
+            self.run_optimizer_step(live)
             for state in self.optimizer.state.values():
-                live.label((v for v in state.values() if isinstance(v, Tensor)), moments)
-            sampling, of_engine = self.sampling(live)
-            live.restart()
+                live.set_kind((v for v in state.values() if isinstance(v, Tensor)), moments)
+            sampling, of_engine = self.sampling_costs(live)
+            live.reset_peak()
             live.flops, live.received = 0, Counter()
             with torch.no_grad():
-                self.prepare(micro)
+                self.run_passes_without_gradients(micro)
             flops, received = live.flops * job.num_microbatches, _multiply_counts(live.received, job.num_microbatches)
             received += of_engine
             passes, steps = module.update.epochs * job.num_microbatches, module.update.steps
@@ -306,19 +306,19 @@ class _Step:
                 if times > 0:
                     live.flops, live.received = 0, Counter()
                     with sums_of_gradients(module, is_last, whole=self.whole_gradients):
-                        losses = self.learn(micro, live, gradients)
+                        losses = self.run_forward_backward(micro, live, gradients)
                     flops, received = flops + live.flops * times, received + _multiply_counts(live.received, times)
             if not self.is_sharded and job.num_ranks > 1:  # in the last pass for each loss; beside masters all at once
                 moved = sum(p.nbytes for group in self.optimizer.param_groups for p in group["params"])
                 reduced = moved if self.masters else moved * losses
                 received[tuple(range(job.num_ranks))] = 2 * reduced * steps * (job.num_ranks - 1) // job.num_ranks
-            self.step(live)
+            self.run_optimizer_step(live)
             updating = _to_floats(live.peak)
         if not self.is_sharded and job.num_ranks > 1:  # DDP sums gradients in buckets of their own
             updating["gradients"] += sum(p.nbytes for p in self.trained)
         copied = received.pop(HOST, 0)
         near = sum(n for ranks, n in received.items() if len({rank // job.ranks_per_node for rank in ranks}) == 1)
-        return Trace(
+        return RankCosts(
             parameters=parameters,
             trained=sum(p.numel() for p in self.trained),
             whole=whole,
@@ -330,7 +330,7 @@ class _Step:
             on_cpu=live.most_on_cpu,
         )
 
-    def sampling(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
+    def sampling_costs(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
         """Bytes by kind while all rows are sampled, and what a rank receives to have whole weights for the engine."""
         engine, job, policy = self.module.collector.engine, self.job, self.module.policy
         held = _to_floats(live.now)
@@ -353,7 +353,7 @@ class _Step:
         cache = of_token * (prompts * job.prompt_tokens + rows * job.completion_tokens)
         return held | {"gathered": gathered, "logits": float(entries), "cache": cache}, received
 
-    def prepare(self, micro: Experience) -> None:
+    def run_passes_without_gradients(self, micro: Experience) -> None:
         """The passes without gradients, each where the algorithm has it."""
         module, completions = self.module, micro.completions
         every = torch.ones(len(micro), dtype=torch.bool)
@@ -361,20 +361,20 @@ class _Step:
         if hasattr(module, "values"):
             module.values(completions)
 
-    def learn(self, micro: Experience, live: LiveBytes, gradients: str) -> int:
+    def run_forward_backward(self, micro: Experience, live: LiveBytes, gradients: str) -> int:
         """Go forward and backward; the number of losses."""
         module, losses = self.module, 0
         for loss, _ in module.minibatch_losses(micro, module.denominator(micro)):
             loss.backward()
             losses += 1
-            live.label((p.grad for p in self.trained), gradients)
+            live.set_kind((p.grad for p in self.trained), gradients)
             add_gradients_to_masters(self.optimizer)
-            live.label((p.grad for p in self.masters), "gradients")
+            live.set_kind((p.grad for p in self.masters), "gradients")
         return losses
 
-    def step(self, live: LiveBytes) -> None:
+    def run_optimizer_step(self, live: LiveBytes) -> None:
         """As ``PolicyModule.optimizer_step`` does, without reading a number."""
-        with live.making(HOST if self.offload else REST):
+        with live.new_tensors_as(HOST if self.offload else REST):
             for group in self.optimizer.param_groups:
                 norm = nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
                 if (limit := self.module.clip_norm(group["name"])) is not None:
@@ -383,7 +383,7 @@ class _Step:
             self.optimizer.zero_grad()
 
 
-def longest_rows(job: Job, number: int) -> Experience:
+def longest_rows(job: RunLayout, number: int) -> Experience:
     """Experience of rows that are as long as allowed, real numbers: they decide which operations run.
 
     The first prompt and the first completion are a token shorter than others that go through the model with them, since

@@ -6,7 +6,7 @@ from typing import Literal, Unpack
 
 from lightning.pytorch.utilities import rank_zero_info
 
-from lit_rl.data.rows import local_path
+from lit_rl.data.rows import expand_path
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import ReferenceText
@@ -52,7 +52,7 @@ class CompletionFile(TaskDataModule):
         """One problem per distinct completion, in the order of the file; all are trained on."""
         if split != "train":
             return []
-        path = local_path(self.path)
+        path = expand_path(self.path)
         rows = [row for rollout in read_rollouts(path) for row in rollout.rows]
         kept: dict[tuple[str, ...], RecordedRow] = {}
         for row in rows:

@@ -165,12 +165,12 @@ def _parse_expression(text: str) -> ast.expr | None:
 def _evaluate_literals(node: ast.expr) -> Any:
     """The value of an expression of literals, or ``_NOTHING``."""
     try:
-        return ast.literal_eval(_JsonWords().visit(node))
+        return ast.literal_eval(_JsonConstantReplacer().visit(node))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return _NOTHING
 
 
-class _JsonWords(ast.NodeTransformer):
+class _JsonConstantReplacer(ast.NodeTransformer):
     """Reads JSON's ``true``, ``false`` and ``null`` as constants."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Unpack
 
 from lit_rl.data.examples_in_text import find_examples
-from lit_rl.data.mbpp_plus import comparing_test, written_check
+from lit_rl.data.mbpp_plus import check_from_test_source, comparing_test_source
 from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import SplitName, SplitTask, TaskOptions
@@ -121,7 +121,7 @@ def _build_check(row: Row) -> AssertTests | CallTests:
     reference = prompt + row.text("canonical_solution")
     if "plus_input" not in row:
         if "assertion(candidate(" in test:
-            return written_check(test, reference, entry_point)
+            return check_from_test_source(test, reference, entry_point)
         test = test.replace("import numpy as np\n", "", 1)  # of EvalPlus, for helpers that this test does not use
         # Three tests judge an answer by a helper that the prompt defines. A program may redefine it wrongly: the
         # verdict must not depend on that.
@@ -133,7 +133,7 @@ def _build_check(row: Row) -> AssertTests | CallTests:
     tolerance = row.number_of("atol", 0.0)
     if entry_point == "find_zero":  # any root will do, so values are not compared
         return AssertTests(_ROOT_TEST.format(inputs=inputs, tolerance=tolerance or 1e-4), entry_point)
-    return AssertTests(comparing_test(reference, entry_point, inputs, tolerance), entry_point)
+    return AssertTests(comparing_test_source(reference, entry_point, inputs, tolerance), entry_point)
 
 
 _ROOT_TEST = """\

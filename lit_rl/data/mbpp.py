@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Unpack
 
-from lit_rl.data.mbpp_plus import compare_of, reference_test, written_check
-from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function, task_prompt
+from lit_rl.data.mbpp_plus import check_from_test_source, comparison_for_task, reference_test_source
+from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function_name, task_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests, CallTests
@@ -32,7 +32,7 @@ FewShot = Annotated[int, Limit(f"0 to {len(EXAMPLES)} examples", lambda count: 0
 
 
 @dataclass(frozen=True)
-class MBPPTask:
+class MBPPRow:
     """One row, whatever its format.
 
     Args:
@@ -120,7 +120,7 @@ class MBPP(TaskDataModule):
         self.timeout_seconds = timeout_seconds
         self.hub_subset = hub_subset
         self.name = name
-        self._tasks: list[MBPPTask] = []
+        self._tasks: list[MBPPRow] = []
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The problems of the part that was chosen for a split, in the order of the file."""
@@ -129,13 +129,13 @@ class MBPP(TaskDataModule):
             return []
         if not self._tasks:
             rows = read_rows(self.path, subset=self.hub_subset, split=self._hub_split)
-            self._tasks = list(parse_rows(rows, parse_task))
+            self._tasks = list(parse_rows(rows, parse_row))
         by_number = {task.number: task for task in self._tasks}
         examples = [by_number[number] for number in EXAMPLES[: self.few_shot]]
         chosen = [task for task in self._tasks if part == "all" or task.number in PARTS[part]]
         return [self._build_problem(task, examples) for task in chosen]
 
-    def _build_problem(self, task: MBPPTask, examples: Sequence[MBPPTask]) -> Problem:
+    def _build_problem(self, task: MBPPRow, examples: Sequence[MBPPRow]) -> Problem:
         # An example never explains itself.
         solved = [(e.text, e.public_tests[: self.shown_tests], e.program) for e in examples if e.number != task.number]
         shown = task.public_tests[: self.shown_tests]
@@ -153,7 +153,7 @@ class MBPP(TaskDataModule):
             reference=task.program,
             stop_strings=stops,
             fields={
-                "entry_point": check.entry_point or called_function(task.program, "\n".join(task.public_tests)),
+                "entry_point": check.entry_point or called_function_name(task.program, "\n".join(task.public_tests)),
                 "statement": task.text,
             },
         )
@@ -205,34 +205,36 @@ class MBPPPlus(MBPP):
         )
 
 
-def parse_task(row: Row) -> MBPPTask:
+def parse_row(row: Row) -> MBPPRow:
     """One row in any of the four formats."""
     if "base_input" in row:
-        return _parse_plus(row)
+        return _parse_mbpp_plus(row)
     number, program = row.integer("task_id"), _unix_newlines(row.text("code"))
     shown = tuple(_unix_newlines(test) for test in row.texts("test_list"))
     if "text" in row:
         setup = _unix_newlines(row.text("test_setup_code", default=""))
         test = _join_lines(setup, *shown)
         check = AssertTests(test, allow_objects=_uses_classes(program, test))
-        return MBPPTask(number, row.text("text"), shown, program, check, (setup,))
+        return MBPPRow(number, row.text("text"), shown, program, check, (setup,))
     imports, text = tuple(row.texts("test_imports")), row.text("prompt")
     if "test" not in row:
-        return MBPPTask(number, text, shown, program, AssertTests(_join_lines(*imports, *shown)), imports)
-    function = called_function(program, "\n".join(shown))
+        return MBPPRow(number, text, shown, program, AssertTests(_join_lines(*imports, *shown)), imports)
+    function = called_function_name(program, "\n".join(shown))
     if function is None:
         raise row.error("test_list", "calls no function of code")
-    written = written_check(_join_lines(*imports, row.text("test")), program, function, compare_of(number))
-    return MBPPTask(number, text, shown, program, written, imports)
+    written = check_from_test_source(
+        _join_lines(*imports, row.text("test")), program, function, comparison_for_task(number)
+    )
+    return MBPPRow(number, text, shown, program, written, imports)
 
 
-def _parse_plus(row: Row) -> MBPPTask:
+def _parse_mbpp_plus(row: Row) -> MBPPRow:
     number = int(row.text("task_id").rpartition("/")[2])  # of a name such as Mbpp/2
     lines = [line for line in row.text("prompt").strip().strip('"').strip().split("\n") if line]
     text = "\n".join(line for line in lines if not line.startswith("assert"))
     shown = tuple(line for line in lines if line.startswith("assert"))
-    check = AssertTests(reference_test(row, number), row.text("entry_point"))
-    return MBPPTask(number, text, shown, row.text("canonical_solution"), check)
+    check = AssertTests(reference_test_source(row, number), row.text("entry_point"))
+    return MBPPRow(number, text, shown, row.text("canonical_solution"), check)
 
 
 def _uses_classes(program: str, test: str) -> bool:

@@ -77,11 +77,11 @@ class ArgumentType:
             keys = self.keys or ArgumentType()
             return {keys.restore(key): items.restore(item) for key, item in value.items()}
         if isinstance(value, str) and self.kinds and self.kinds <= {int, float, complex}:
-            return _parse_number(value)
+            return _number_or_text(value)
         return value
 
 
-def _parse_number(text: str) -> Any:
+def _number_or_text(text: str) -> Any:
     """The number written in a text, or the text itself: inputs made by mutation can hold anything."""
     if not any(letter.isdigit() for letter in text):
         return text  # "j", "nan" and "inf" are words here
@@ -116,7 +116,7 @@ def argument_types(asserts: str, function: str) -> list[ArgumentType]:
     return shapes
 
 
-def restored_inputs(row: Row) -> list[tuple[Any, ...]]:
+def restore_inputs(row: Row) -> list[tuple[Any, ...]]:
     """Positional arguments of every call of a ``MbppPlus.jsonl`` row, base inputs first."""
     shapes = argument_types(row.text("assertion"), row.text("entry_point"))
     restored = []
@@ -128,23 +128,23 @@ def restored_inputs(row: Row) -> list[tuple[Any, ...]]:
     return restored
 
 
-def compare_of(task_id: int) -> Compare:
+def comparison_for_task(task_id: int) -> Compare:
     """EvalPlus's comparison of the answers to a task of MBPP+."""
     return "as_set" if task_id in UNORDERED else "as_truth" if task_id in TRUTH_OF_MATCH else "as_is"
 
 
-def reference_test(row: Row, task_id: int) -> str:
+def reference_test_source(row: Row, task_id: int) -> str:
     """Test source for a ``MbppPlus.jsonl`` row: a ``check`` that compares a program with the reference.
 
     Values are compared as EvalPlus does: equal, or floats within the row's ``atol`` (1e-6 where it is 0) plus
     1e-7 of the expected value; two groups of tasks are compared as sets and as yes or no.
     """
-    inputs = restored_inputs(row)
+    inputs = restore_inputs(row)
     reference, function = row.text("canonical_solution"), row.text("entry_point")
-    return comparing_test(reference, function, inputs, row.number_of("atol"), compare_of(task_id))
+    return comparing_test_source(reference, function, inputs, row.number_of("atol"), comparison_for_task(task_id))
 
 
-def comparing_test(
+def comparing_test_source(
     reference: str, function: str, inputs: Sequence[Sequence[Any]], tolerance: float, compare: Compare = "as_is"
 ) -> str:
     """Test source: a ``check`` that calls a program and the reference with the same arguments and compares.
@@ -165,7 +165,9 @@ def comparing_test(
     )
 
 
-def written_check(test: str, reference: str, function: str, compare: Compare = "as_is") -> AssertTests | CallTests:
+def check_from_test_source(
+    test: str, reference: str, function: str, compare: Compare = "as_is"
+) -> AssertTests | CallTests:
     """The check of an OriginFmt row, whose test calls a function with ``inputs`` and compares with ``results``.
 
     Where results are written out, and compared as they are, they become cases. Otherwise the row's ``ref_func``, or
@@ -192,21 +194,21 @@ def written_check(test: str, reference: str, function: str, compare: Compare = "
     if any(isinstance(node, ast.FunctionDef) and node.name == "ref_func" for node in parts):
         kept = [node for node in parts if isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom)]
         reference = "\n".join(source for source in map(ast.unparse, kept) if "numpy" not in source)
-        return AssertTests(comparing_test(reference, "ref_func", inputs, tolerance, compare), function)
-    return AssertTests(comparing_test(reference, function, inputs, tolerance, compare), function)
+        return AssertTests(comparing_test_source(reference, "ref_func", inputs, tolerance, compare), function)
+    return AssertTests(comparing_test_source(reference, function, inputs, tolerance, compare), function)
 
 
 _OF_EVALPLUS = ("assertion", "is_floats", "check")
 
 
-class _Infinity(ast.NodeTransformer):
+class _InfinityReplacer(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Constant(inf) if node.id == "inf" else node
 
 
 def _literal_value(node: ast.expr) -> Any:
     """The value of a literal in which ``inf`` is a number."""
-    return ast.literal_eval(_Infinity().visit(node))
+    return ast.literal_eval(_InfinityReplacer().visit(node))
 
 
 # The reference lives in a namespace of its own: it has the name of the function under test.

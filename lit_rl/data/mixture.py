@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Unpack
 
 from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.data.task import Keep, Split, TaskDataModule, TaskOptions, make_unique
+from lit_rl.data.task import Keep, Split, TaskDataModule, TaskOptions, number_duplicates
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.types import Problem
 
@@ -78,7 +78,7 @@ class Mixture(TaskDataModule):
         for task in tasks:
             task.extraction = task.extraction or self.extraction
         self.extraction = None  # each task has its own
-        names = make_unique([task.name.replace("/", "_") for task in tasks])
+        names = number_duplicates([task.name.replace("/", "_") for task in tasks])
         self.tasks = dict(zip(names, tasks, strict=True))
         self.weights = dict(zip(names, given, strict=True))
 

@@ -8,7 +8,7 @@ import heapq
 import json
 from typing import Unpack
 
-from lit_rl.data.prompts import called_function, chat_messages, fenced
+from lit_rl.data.prompts import called_function_name, chat_messages, fenced
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests
@@ -74,7 +74,7 @@ class OpenCodeInstruct(TaskDataModule):
     def load_problems(self, split: Split) -> list[Problem]:
         """The first ``num_problems`` of the draw to train on, those after them to validate and test on."""
         if not self._drawn:
-            kept = parse_rows(read_rows(self.path), self._is_wanted, self.bad_rows)
+            kept = parse_rows(read_rows(self.path), self._row_if_wanted, self.bad_rows)
             count = self.num_problems + self.num_validation_problems
             # A random subset that depends on the seed and the rows' ``id`` only, in a random but fixed order.
             rows = heapq.nsmallest(
@@ -87,7 +87,7 @@ class OpenCodeInstruct(TaskDataModule):
             return self._drawn[: self.num_problems]
         return self._drawn[self.num_problems :]
 
-    def _is_wanted(self, row: Row) -> Row | None:
+    def _row_if_wanted(self, row: Row) -> Row | None:
         if row.number_of("average_test_score") < self.min_test_score:
             return None
         return row if _parse_asserts(row) else None
@@ -105,7 +105,7 @@ class OpenCodeInstruct(TaskDataModule):
             reference=reference,
             fields={
                 "statement": task,
-                "entry_point": called_function(reference or "", "\n".join(asserts)),
+                "entry_point": called_function_name(reference or "", "\n".join(asserts)),
                 "domain": row.text("domain", default=""),
             },
         )

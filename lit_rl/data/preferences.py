@@ -114,7 +114,7 @@ def parse_pair(row: Row) -> PreferencePair:
     return PreferencePair(row.text("task_id"), prompt, chosen, rejected, chosen_reward, rejected_reward)
 
 
-def pair_of(problem: Problem) -> PreferencePair:
+def pair_from_problem(problem: Problem) -> PreferencePair:
     """The pair of a problem of :class:`PreferencePairs`."""
     pair: PreferencePair = problem.fields["pair"]
     return pair
@@ -124,7 +124,7 @@ class PreferencePairs(TaskDataModule):
     """Preference pairs from JSON lines, as ``lit-rl predict`` writes them.
 
     Rows have ``task_id``, ``prompt`` (text or chat messages), ``chosen``, ``rejected``, ``chosen_reward`` and
-    ``rejected_reward``. A batch holds problems; :func:`pair_of` gives a problem's pair. Nothing is executed:
+    ``rejected_reward``. A batch holds problems; :func:`pair_from_problem` gives a problem's pair. Nothing is executed:
     to measure pass@1 in addition to the loss, give ``validation_tasks``.
 
     Args:

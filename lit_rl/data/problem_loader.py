@@ -63,7 +63,7 @@ class ProblemLoader:
         self.position = 0
         self._resumed = False
         # Lightning calls ``set_epoch`` on it, and asks it whether the order is that of the problems.
-        self.sampler = _Sampler(self) if shuffle else _InOrder(self)
+        self.sampler = _EpochForwarder(self) if shuffle else _InOrderSampler(self)
         self.batch_sampler = None
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class ProblemLoader:
             self.position += 1
             yield self._batch_at(order, self.position - 1)
 
-    def next_batch(self, num_batches: int) -> tuple[int, tuple[Problem, ...]]:
+    def peek_next_batch(self, num_batches: int) -> tuple[int, tuple[Problem, ...]]:
         """Return the epoch and the problems of the batch after the one handed out last.
 
         Args:
@@ -132,11 +132,11 @@ class ProblemLoader:
                 f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
                 f"({self.batch_size} on each of {self.world_size} ranks): {advice} to resume"
             )
-        self.warn_about_order(state)
+        self.warn_if_order_differs(state)
         self.epoch, self.position = state["epoch"], state["position"]
         self._resumed = self.position < len(self)
 
-    def warn_about_order(self, state: dict[str, int]) -> None:
+    def warn_if_order_differs(self, state: dict[str, int]) -> None:
         """Warn where a saved position counts problems that are others now, or in another order."""
         before = f"{state['problems']} problems and seed {state['seed']}"
         now = f"{len(self.problems)} problems and seed {self.seed}"
@@ -158,7 +158,7 @@ def _shuffled_indices(seed: int, epoch: int, number: int) -> tuple[int, ...]:
     return tuple(deque(orders, maxlen=1)[0].tolist())
 
 
-class _Sampler:
+class _EpochForwarder:
     """The object whose ``set_epoch`` Lightning calls."""
 
     def __init__(self, loader: ProblemLoader) -> None:
@@ -168,5 +168,5 @@ class _Sampler:
         self.loader.set_epoch(epoch)
 
 
-class _InOrder(_Sampler, SequentialSampler):
+class _InOrderSampler(_EpochForwarder, SequentialSampler):
     """Marks by its type the order of the problems, and keeps Lightning from changing it."""

@@ -95,7 +95,7 @@ def fenced(source: str, language: str = "python") -> str:
     return f"```{language}\n{source.strip(chr(10))}\n```"
 
 
-def called_function(program: str, asserts: str) -> str | None:
+def called_function_name(program: str, asserts: str) -> str | None:
     """The function of a program that asserts call; ``None`` if either is not Python or none is called."""
     try:
         defined = {n.name for n in ast.walk(ast.parse(program)) if isinstance(n, ast.FunctionDef)}

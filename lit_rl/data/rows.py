@@ -144,10 +144,10 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
             ``openai/openai_humaneval``.
         subset: the data set's configuration; a single file has none.
         split: the data set's split or several joined by ``+``; a single file has none, and a folder's are found by
-            names, see :func:`data_files`.
+            names, see :func:`find_data_files`.
     """
     empty = True
-    for origin, number, values in _values_of(source, subset, split):
+    for origin, number, values in _read_values(source, subset, split):
         empty = False
         if isinstance(values, Mapping):
             yield Row(origin, number, values)
@@ -191,10 +191,10 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
 _Values = Iterator[tuple[str, int, Any]]  # file or data set id, number of the row, its values
 
 
-def _values_of(source: str, subset: str | None, split: str | None) -> _Values:
-    path = local_path(source)
+def _read_values(source: str, subset: str | None, split: str | None) -> _Values:
+    path = expand_path(source)
     if path.is_dir():
-        for file in data_files(path, subset, split):
+        for file in find_data_files(path, subset, split):
             yield from _read_file(file)
     elif path.exists() or source.endswith(SUFFIXES) or source.startswith((".", "/", "~", "$")):
         yield from _read_file(path)
@@ -205,12 +205,12 @@ def _values_of(source: str, subset: str | None, split: str | None) -> _Values:
             yield from ((source, number, values) for number, values in enumerate(rows, 1))
 
 
-def local_path(source: str) -> Path:
+def expand_path(source: str) -> Path:
     """A path with its variables and its ``~`` expanded."""
     return Path(expand_variables(source)).expanduser()
 
 
-def data_files(folder: Path, subset: str | None = None, split: str | None = None) -> list[Path]:
+def find_data_files(folder: Path, subset: str | None = None, split: str | None = None) -> list[Path]:
     """The files of a folder that hold a split, in the order of their names.
 
     A split is named at the start of a file's name (``train-00000-of-00001.parquet``) or by the folder around it. If
@@ -224,7 +224,7 @@ def data_files(folder: Path, subset: str | None = None, split: str | None = None
     """
     if subset is not None and (folder / subset).is_dir():
         folder = folder / subset
-    files = _saved_files(folder) or sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
+    files = _find_saved_files(folder) or sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
     if not files:
         raise FileNotFoundError(f"{folder} holds no data files: put files there that end in {', '.join(SUFFIXES)}")
     if subset is not None and any(path.name.startswith(subset) for path in files):
@@ -241,11 +241,11 @@ def data_files(folder: Path, subset: str | None = None, split: str | None = None
     return chosen
 
 
-def _saved_files(folder: Path) -> list[Path]:
+def _find_saved_files(folder: Path) -> list[Path]:
     """Arrow files of a folder that ``save_to_disk`` wrote: of one data set, or of one in a folder for each split."""
     if (folder / "dataset_dict.json").is_file():
         splits = json.loads((folder / "dataset_dict.json").read_text())["splits"]
-        return [file for name in splits for file in _saved_files(folder / name)]
+        return [file for name in splits for file in _find_saved_files(folder / name)]
     state = folder / "state.json"
     if not state.is_file() or not (folder / "dataset_info.json").is_file():
         return []
@@ -255,7 +255,7 @@ def _saved_files(folder: Path) -> list[Path]:
 def _read_file(path: Path) -> _Values:
     try:
         if path.name.endswith((".parquet", ".arrow")):
-            yield from _read_batches(path)
+            yield from _read_arrow_rows(path)
         elif path.name.endswith(SUFFIXES):
             yield from _read_json(path)
         else:
@@ -282,7 +282,7 @@ def _read_json(path: Path) -> _Values:
     yield from ((str(path), number, values) for number, values in enumerate(rows, 1))
 
 
-def _read_batches(path: Path) -> _Values:
+def _read_arrow_rows(path: Path) -> _Values:
     """Rows of Parquet, or of a stream of record batches, as ``save_to_disk`` writes."""
     pyarrow, parquet = (load_extra(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
     with ExitStack() as files:

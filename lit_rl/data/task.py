@@ -92,7 +92,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        show_all_arguments(cls)
+        extend_signature(cls)
 
     def load_problems(self, split: Split) -> list[Problem]:
         """All problems of a split, in a fixed order; an empty list if the task has no such split."""
@@ -154,7 +154,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     @property
     def validation_task_names(self) -> tuple[str, ...]:
         """The names of the validation loaders, in order; a second ``mbpp`` is ``mbpp_2``."""
-        return make_unique([task.name for task in self.validation_tasks or (self,)])
+        return number_duplicates([task.name for task in self.validation_tasks or (self,)])
 
     def train_dataloader(self) -> ProblemLoader:
         """Batches of training problems, shuffled unless the trainer overfits the first ones."""
@@ -188,7 +188,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         return ProblemLoader(problems, batch_size, seed=self.seed, rank=rank, world_size=world_size, **order)
 
 
-def make_unique(names: Sequence[str]) -> tuple[str, ...]:
+def number_duplicates(names: Sequence[str]) -> tuple[str, ...]:
     """The names, a second ``mbpp`` being ``mbpp_2``."""
     found: list[str] = []
     for name in names:
@@ -216,7 +216,7 @@ class TaskOptions(WholeBatchOptions, total=False):
     batch_size: PositiveInt
 
 
-def show_all_arguments(cls: type) -> None:
+def extend_signature(cls: type) -> None:
     """List inherited arguments in the signature of ``cls``; called from ``__init_subclass__``.
 
     A class of a family of tasks names its own arguments and takes those of its base as ``**options: Unpack[...]``, so
@@ -281,7 +281,7 @@ class SplitTask(TaskDataModule):
         return super().train_dataloader()
 
 
-def validation_split(items: Iterable[Item], share: float) -> set[Item]:
+def choose_validation_items(items: Iterable[Item], share: float) -> set[Item]:
     """Return the part of some items to validate on, the same in every run.
 
     Args:

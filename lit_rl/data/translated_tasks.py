@@ -32,7 +32,7 @@ _GO_SETUP = 'package main\n\nimport (\n\t"testing"\n)\n'
 
 
 @dataclass(frozen=True)
-class _Translation:
+class _TranslatedRow:
     task_id: str
     beginning: str  # source up to the function's opening brace, its description included
     test: str  # as ``UnitTests`` wants it; empty if the row tests nothing
@@ -88,7 +88,7 @@ class TranslatedTask(SplitTask):
             )
         return [self._build_problem(row) for row in tested]
 
-    def _parse_translation(self, row: Row) -> _Translation:
+    def _parse_translation(self, row: Row) -> _TranslatedRow:
         raise NotImplementedError
 
     def _require_language(self, row: Row, field: str, named: str, language: str) -> None:
@@ -96,7 +96,7 @@ class TranslatedTask(SplitTask):
             fault = f"is a row in {named}, and the task's language is {self.language}"
             raise row.error(field, fault, "give the file of that language, or set `language`")
 
-    def _build_problem(self, row: _Translation) -> Problem:
+    def _build_problem(self, row: _TranslatedRow) -> Problem:
         instruct, beginning = self.form == "instruct", row.beginning
         request = (
             f"Finish this {LANGUAGES[self.language].title} function. Answer with the whole source, with imports and "
@@ -126,7 +126,7 @@ class HumanEvalX(TranslatedTask):
         Zheng et al. 2023, https://arxiv.org/abs/2303.17568
     """
 
-    def _parse_translation(self, row: Row) -> _Translation:
+    def _parse_translation(self, row: Row) -> _TranslatedRow:
         named = row.text("task_id").partition("/")[0]
         self._require_language(row, "task_id", named, named.lower())
         beginning, setup = row.text("prompt"), ""
@@ -141,7 +141,7 @@ class HumanEvalX(TranslatedTask):
         if _FOREIGN.search(setup + beginning + test):
             test = ""
         name = _open_function_name(declaration, row)
-        return _Translation(row.text("task_id"), beginning, test, name, setup, row.text("canonical_solution"))
+        return _TranslatedRow(row.text("task_id"), beginning, test, name, setup, row.text("canonical_solution"))
 
 
 class MultiPLE(TranslatedTask):
@@ -157,7 +157,7 @@ class MultiPLE(TranslatedTask):
 
     _NAMES: ClassVar[dict[str, Language]] = {"js": "javascript", "rs": "rust", "go_test.go": "go"}
 
-    def _parse_translation(self, row: Row) -> _Translation:
+    def _parse_translation(self, row: Row) -> _TranslatedRow:
         named = row.text("language")
         self._require_language(row, "language", named, self._NAMES.get(named, named))
         beginning, test, setup = row.text("prompt"), row.text("tests"), ""
@@ -173,7 +173,7 @@ class MultiPLE(TranslatedTask):
             test = "" if needs_tuples else f"class Main extends Problem {{\n{test}"
         elif self.language == "rust":
             test = re.sub(r"^fn main\(", "#[test]\nfn tests_of_row(", test, count=1, flags=re.MULTILINE)
-        return _Translation(row.text("name"), beginning, test, _open_function_name(beginning, row), setup)
+        return _TranslatedRow(row.text("name"), beginning, test, _open_function_name(beginning, row), setup)
 
 
 def _open_function_name(beginning: str, row: Row) -> str:

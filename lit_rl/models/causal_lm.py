@@ -215,7 +215,7 @@ class CausalLM(Policy):
         # The output matrix as it is when asked: sharded weights are gathered by then.
         return lambda rows: projection(model)(states[rows])
 
-    def compare(
+    def logprobs_and_divergence(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
 

@@ -94,7 +94,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         """Whole distributions of the completions' M tokens, row by row and without gradients, for a comparison."""
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
-    def compare(
+    def logprobs_and_divergence(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Log-probabilities, entropies (or ``None``), and divergences from a teacher, each [N, T] nats with grad."""

@@ -28,7 +28,7 @@ from lit_rl.modules.minibatches import all_microbatches, microbatches_of
 from lit_rl.modules.setup_check import task_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
-from lit_rl.rewards.token_credit import TokenCredit, charge_line
+from lit_rl.rewards.token_credit import TokenCredit, score_charging_line
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.hindsight import Hindsight
 from lit_rl.signature_check import NonNegativeFloat, PositiveFloat, typed_group
@@ -65,12 +65,12 @@ class DistillationConfig:
                 chosen[row] = False
             elif self.tokens == "failing_line" and judgement.program is not None:
                 turn = rows.turns[row][-1]
-                spans = charge_line(turn.text, judgement, 0.0, 1.0).spans
+                spans = score_charging_line(turn.text, judgement, 0.0, 1.0).spans
                 if spans and not judgement.outcome.passed:
                     mask = rows.on_host.completion_mask[row]
                     places = TokenCredit(turn.token_bytes, mask, judgement.program, turn.start)
                     chosen[row] = False
-                    chosen[row, places.flagged(spans[0].start, spans[0].end).to(chosen.device)] = True
+                    chosen[row, places.columns_overlapping(spans[0].start, spans[0].end).to(chosen.device)] = True
         return chosen & rows.completion_mask
 
 
@@ -177,7 +177,7 @@ class Distillation(GRPO):
             return super().policy_loss(micro, denominator)
         assert isinstance(divergence, JSD) and self.scorer is not None
         assert micro.teacher_inputs is not None and micro.teacher_mask is not None
-        logprobs, entropy, gap = self.policy.compare(
+        logprobs, entropy, gap = self.policy.logprobs_and_divergence(
             micro.completions,
             self.scorer.token_logits(micro.teacher_inputs.trim()),
             divergence,
@@ -206,7 +206,7 @@ class Distillation(GRPO):
         super().setup(stage)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.hindsight is not None:
-            self.hindsight.require_something(task.problems("train"), self.sampling.num_samples)
+            self.hindsight.require_any_hint(task.problems("train"), self.sampling.num_samples)
 
     def configure_model(self) -> None:
         super().configure_model()

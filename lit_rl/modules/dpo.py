@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from lit_rl.data.preferences import pair_of
+from lit_rl.data.preferences import pair_from_problem
 from lit_rl.math.masking import aggregate, loss_denominator, require_constants
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
@@ -81,7 +81,7 @@ class DPO(TextModule):
     def texts(self, problem: Problem) -> tuple[str, ...]:
         if "pair" not in problem.fields:
             return ()
-        pair = pair_of(problem)
+        pair = pair_from_problem(problem)
         return pair.chosen, pair.rejected
 
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from lit_rl.data.task import Split, show_all_arguments
+from lit_rl.data.task import Split, extend_signature
 from lit_rl.errors import UsageError, seed_or_global, short_repr
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
@@ -38,7 +38,7 @@ from lit_rl.modules.update_trace import NotFiniteError, Snapshot, likely_cause, 
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory, require_infrastructure
-from lit_rl.run_files.settings import setting_values
+from lit_rl.run_files.settings import setting_values_by_name
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
 from lit_rl.training.host_memory import freeze_gc, keep_freed_memory, unfreeze_gc
@@ -89,7 +89,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if "__init__" in vars(cls):
-            show_all_arguments(cls)
+            extend_signature(cls)
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             return
         self.schedule_at_step()
         self.clock.planned = self.clock.limit
-        values = setting_values(self.settings())
+        values = setting_values_by_name(self.settings())
         # TensorBoard has those of TensorBoardLayout.
         others = [one for one in self.loggers if not isinstance(one, TensorBoardLogger)]
         for logger in others if self.trainer.enable_autolog_hparams else ():

@@ -15,7 +15,7 @@ from torch import Tensor
 from lit_rl.execution.interface import Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.reports.summary import count_passed, summarise
+from lit_rl.reports.summary import count_passed, summarise_rollout
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.sampler_check import add_mismatch
@@ -36,7 +36,7 @@ def metrics_of_rollout(
     progress: Progress,
 ) -> Means:
     """Measure a rollout and the time it took; all ranks call together."""
-    means = summarise(rollout, rewards)
+    means = summarise_rollout(rollout, rewards)
     add_degenerate_share(means, rollout, rewards)
     known = gather_over_ranks(rewards.rewards[rewards.valid].tolist())
     every = torch.tensor([reward for of_rank in known for reward in of_rank], dtype=torch.float64)

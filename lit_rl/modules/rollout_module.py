@@ -285,7 +285,7 @@ class RolloutModule(PolicyModule):
             return None
         if trainer.max_steps != -1 and trainer.global_step + self.update.steps >= trainer.max_steps:
             return None
-        epoch, problems = trainer.train_dataloader.next_batch(trainer.num_training_batches)
+        epoch, problems = trainer.train_dataloader.peek_next_batch(trainer.num_training_batches)
         ends = trainer.max_epochs not in (None, -1) and epoch >= trainer.max_epochs
         return None if ends else problems
 
@@ -418,7 +418,7 @@ class RolloutModule(PolicyModule):
             add_resampled_share(means, batch, rollout)
         if not max_over_ranks(int("logprobs" in self.trace.recorded), self.device):
             if self.collector.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
-                self.collector.measure_gap(rollout.completions, self.sampling)
+                self.collector.check_sampler_gap(rollout.completions, self.sampling)
             means.merge(self.collector.gap)
         update_seconds = time.perf_counter() - collected
         tokens = float(rollout.completions.completion_mask.sum())
@@ -488,13 +488,13 @@ class RolloutModule(PolicyModule):
         super().on_save_checkpoint(checkpoint)  # clock, weights' version, threads; Checkpointing adds random generators
         if self._compared is not None:
             checkpoint["baseline"] = self._compared.state_dict()
-        self.collector.save(checkpoint, self.sampling, self.clock.count)
+        self.collector.save_pending(checkpoint, self.sampling, self.clock.count)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         if self._compared is not None and "baseline" in checkpoint:
             self._compared.load_state_dict(checkpoint["baseline"])
-        self.collector.load(checkpoint, resumes=self.is_fitting)
+        self.collector.load_pending(checkpoint, resumes=self.is_fitting)
 
 
 def _require_samples_and_correction(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> None:

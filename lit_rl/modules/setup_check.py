@@ -21,7 +21,7 @@ from lit_rl.errors import UsageError
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.reports.diagnosis.history import MAX_ADAM_LR
 from lit_rl.rollout import Environment
-from lit_rl.rollout.environment import check_before_answer
+from lit_rl.rollout.environment import feedback_check
 
 _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
 
@@ -178,7 +178,7 @@ def require_playable_problems(environment: Environment, trainer: pl.Trainer, sta
         if refused and len(refused) == len(problems):
             raise UsageError(refused[0])
         if problems:
-            check_before_answer(environment, problems[reasons.index("")])
+            feedback_check(environment, problems[reasons.index("")])
         if refused:
             rank_zero_info(f"{of.name}: {len(refused)} of {len(problems)} {split} problems have one turn only")
 

@@ -48,7 +48,7 @@ class SFT(TextModule):
         codec, rows = self.policy.codec, [problem.fields["row"] for problem in problems if "row" in problem.fields]
         conversations = None
         if len(rows) == len(problems):
-            stored = [row.as_sampled(0) | {"task_id": one.task_id} for row, one in zip(rows, problems, strict=True)]
+            stored = [row.to_stored_row(0) | {"task_id": one.task_id} for row, one in zip(rows, problems, strict=True)]
             conversations = restore_rows(stored, problems, 1, codec)
         if conversations is None:
             if any(len(row.turns) > 1 for row in rows):

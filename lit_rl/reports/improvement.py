@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lit_rl.reports.runs import Run
 from lit_rl.run_files.records import Curve
-from lit_rl.run_files.row_text import clock_text, number_text
+from lit_rl.run_files.row_text import duration_text, format_number
 
 _IN_TRAINING = ("execution/pass_rate", "reward/mean", "sft/loss", "dpo/loss")
 _Z = 1.96  # 95%
@@ -41,7 +41,7 @@ def t_quantile(freedom: float) -> float:
 def format_with_interval(share: float, count: float | None) -> str:
     """A share with its 95% interval; a number that is no share of so many trials alone."""
     if not count:
-        return number_text(share, 3)
+        return format_number(share, 3)
     low, high = wilson_interval(share, count)
     return f"{share:.3f} ({low:.3f} to {high:.3f})"
 
@@ -66,19 +66,19 @@ class MetricChange(NamedTuple):
     @property
     def first_and_last(self) -> tuple[float, float]:
         """The first value and the last."""
-        first, last = self._tenths
+        first, last = self._first_and_last_values
         return fmean(first), fmean(last)
 
     @property
-    def _tenths(self) -> tuple[list[float], list[float]]:
+    def _first_and_last_values(self) -> tuple[list[float], list[float]]:
         values = [value for _, value in self.curve]
         tenth = max(1, len(values) // 10) if self.by_tenths else 1
         return values[:tenth], values[-tenth:]
 
     @property
-    def error(self) -> float | None:
+    def margin_of_error(self) -> float | None:
         """Half of the 95% interval of the change between two tenths (Welch's); ``None`` for single measurements."""
-        first, last = self._tenths
+        first, last = self._first_and_last_values
         if len(first) < 2:
             return None
         one, other = variance(first), variance(last)
@@ -98,9 +98,9 @@ class MetricChange(NamedTuple):
                 return "did not change measurably"
             if last < first and first - last <= sqrt(up**2 + (first - lows[0]) ** 2):
                 return "did not change measurably"
-        elif self.error is None:
+        elif self.margin_of_error is None:
             return "went"
-        elif abs(last - first) <= self.error:
+        elif abs(last - first) <= self.margin_of_error:
             return "did not change measurably"
         return "rose" if last > first else "fell"
 
@@ -113,8 +113,8 @@ class MetricChange(NamedTuple):
             return f"{self.label} was measured once: {first}{of} after {clock} {end}"
         if self.by_tenths:
             by, change = "", self.first_and_last[1] - self.first_and_last[0]
-            if self.error is not None:
-                by = f" (by {number_text(abs(change), 3)} ± {number_text(self.error, 2)})"
+            if self.margin_of_error is not None:
+                by = f" (by {format_number(abs(change), 3)} ± {format_number(self.margin_of_error, 2)})"
             tenths = "means of the first and the last tenth of the run"
             return f"{self.label} {self.direction} from {first} to {last}{by}, {tenths}"
         since = f"after {clock} {begin}" if begin else "before training"
@@ -124,7 +124,7 @@ class MetricChange(NamedTuple):
 def validation_changes(run: Run) -> list[MetricChange]:
     """Metrics of validation, the main sampling first; if none was measured before training, also one of training."""
     found = []
-    for sampling, measure in run.validation_measures.items():
+    for sampling, measure in run.validation_metric_names.items():
         name, problems = f"val/{sampling}/{measure}", run.curves.get(f"val/{sampling}/num_problems")
         count = problems[-1][1] if problems and measure == "pass@1" else None
         found.append(MetricChange(name, f"{sampling} {measure}", run.curves[name], count))
@@ -140,17 +140,17 @@ def learning_verdict(run: Run) -> str:
     """Say in one sentence whether a run learned, and the cost."""
     found = validation_changes(run)
     if not found:
-        return f"nothing that shows learning was recorded. Cost: {', '.join(run_cost(run))}"
+        return f"nothing that shows learning was recorded. Cost: {', '.join(describe_run_cost(run))}"
     certain = [found[0], *(one for one in found[1:] if one.by_tenths)]
     sentences = "; ".join(one.sentence(run.clock) for one in certain)
     verdict = {"rose": "learned: ", "fell": "got worse: "}.get(found[0].direction, "no sign of learning: ")
     if not found[0].num_problems or len(certain) > 1 or len(found[0].curve) == 1:  # the numbers alone do not tell
         verdict = ""
     late = "; --validate_first true measures before training" if len(certain) > 1 else ""
-    return f"{verdict}{sentences}{late}. Cost: {', '.join(run_cost(run))}"
+    return f"{verdict}{sentences}{late}. Cost: {', '.join(describe_run_cost(run))}"
 
 
-def run_cost(run: Run) -> Iterator[str]:
+def describe_run_cost(run: Run) -> Iterator[str]:
     """Rollouts, completions and time that were spent."""
     count = max(count for curve in run.curves.values() for count, _ in curve)
     yield f"{count} {run.clock}s"
@@ -159,4 +159,4 @@ def run_cost(run: Run) -> Iterator[str]:
     if run.clock == "rollout" and rows:
         yield f"{count * rows:,} completions"
     if "time/step_seconds" in run.curves:
-        yield f"{clock_text(sum(value for _, value in run.curves['time/step_seconds']))} of training"
+        yield f"{duration_text(sum(value for _, value in run.curves['time/step_seconds']))} of training"

@@ -23,7 +23,7 @@ from lit_rl.reports.diagnosis.history import Decode
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rewards.token_credit import SourceMap
 from lit_rl.rollout import Rollout
-from lit_rl.run_files.files import append_frame
+from lit_rl.run_files.files import append_record_batch
 from lit_rl.run_files.records import RecordedRow, RecordedTurn, finite_or_none, row_to_item
 from lit_rl.types import Completions, Judgement, StopReason
 
@@ -67,7 +67,7 @@ def _reward_range(rows: Sequence[int], rewards: Sequence[float | None]) -> float
 # -- as plain data --------------------------------------------------------------------------------------------
 
 
-def recorded_rows(
+def build_recorded_rows(
     rollout: Rollout,
     rewards: RewardOutput | None,
     rows: Sequence[int],
@@ -81,7 +81,9 @@ def recorded_rows(
     # All rows at once: each copy from a device waits for it.
     index = torch.tensor(rows, dtype=torch.long)
     ids = {"ids": completions.completion_ids[index.to(completions.completion_ids.device)].tolist()}
-    tokens = {name: rounded(values[index.to(values.device)]) for name, values in known.items() if values is not None}
+    tokens = {
+        name: round_significant(values[index.to(values.device)]) for name, values in known.items() if values is not None
+    }
     lengths, groups = completions.num_tokens.tolist(), completions.group_ids.tolist()
     for place, row in enumerate(rows):
         judgement, turns = rollout.judgements[row], completions.turns[row]
@@ -151,7 +153,7 @@ def outcome_label(outcome: Outcome) -> str:
     return verdict if outcome.exception_type is None else f"{verdict}: {outcome.exception_type}"
 
 
-def rounded(values: Tensor, digits: int = 4) -> list[list[float | None]]:
+def round_significant(values: Tensor, digits: int = 4) -> list[list[float | None]]:
     """Rows of numbers with this many significant digits, which take few bytes; ``None`` where they are not finite."""
     exact = values.detach().to("cpu", torch.float64)
     scale = 10.0 ** (digits - 1 - exact.abs().clamp_min(1e-12).log10().floor())
@@ -176,4 +178,4 @@ def append_rank_parts(path: Path, parts: Sequence[Mapping[str, Any]], keeps_rows
         first_row += part["num_rows"]
         first_group += part["num_groups"]
     endings = dict(sum((part["endings"] for part in parts), Counter[str]()).most_common())
-    return append_frame(path, [{"num_rows": first_row, "time": time.time(), "endings": endings, **head}, *items])
+    return append_record_batch(path, [{"num_rows": first_row, "time": time.time(), "endings": endings, **head}, *items])

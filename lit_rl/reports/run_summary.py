@@ -30,7 +30,7 @@ _KNOWN = (
 """Beginnings of metrics of a sampling that its line has, or that only the logs have."""
 
 
-def run_header(trainer: pl.Trainer, module: TrainedModule) -> Rows:
+def run_header_rows(trainer: pl.Trainer, module: TrainedModule) -> Rows:
     """The method, policy and task, the devices, the batch of a rollout or update, and where the run logs."""
     task, ranks = trainer.datamodule, trainer.world_size  # type: ignore[attr-defined]
     on = f" on {task.name}" if hasattr(task, "name") else ""
@@ -56,7 +56,9 @@ def describe_policy_size(module: TrainedModule) -> str:
 def log_folder_rows(trainer: pl.Trainer) -> Rows:
     """Return TensorBoard's folder and command, if the run logs there; communicates with no other rank."""
     folders = [Path(logger.log_dir) for logger in tensorboard_loggers(trainer)][:1]
-    return [("logs", f"{relative_path(one)}   tensorboard --logdir {quoted_path(one.parent)}") for one in folders]
+    return [
+        ("logs", f"{relative_path(one)}   tensorboard --logdir {quoted_relative_path(one.parent)}") for one in folders
+    ]
 
 
 def tensorboard_loggers(trainer: pl.Trainer) -> list[TensorBoardLogger]:
@@ -70,9 +72,11 @@ def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapp
     if trainer.ckpt_path:
         rows.append(("checkpoint", str(trainer.ckpt_path)))
     prefixes = [name.removesuffix(_COUNT) for name in metrics if name.endswith(_COUNT)]
-    rows += [(short_name(prefix), sampling_line(module, prefix, metrics)) for prefix in prefixes]
+    rows += [(short_metric_name(prefix), sampling_line(module, prefix, metrics)) for prefix in prefixes]
     in_lines = tuple(f"{prefix}/{name}" for prefix in prefixes for name in _KNOWN)
-    rows += [(short_name(name), f"{value:.4g}") for name, value in metrics.items() if not name.startswith(in_lines)]
+    rows += [
+        (short_metric_name(name), f"{value:.4g}") for name, value in metrics.items() if not name.startswith(in_lines)
+    ]
     return [*rows, *log_folder_rows(trainer)]
 
 
@@ -94,7 +98,7 @@ def sampling_line(module: TrainedModule, prefix: str, metrics: Mapping[str, floa
     return "   ".join(part for part in parts if part)
 
 
-def short_name(name: str) -> str:
+def short_metric_name(name: str) -> str:
     """``greedy pass@1`` of ``val/greedy/pass@1``."""
     return name.removeprefix("val/").replace("/", " ")
 
@@ -113,6 +117,6 @@ def relative_path(path: Path) -> str:
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(path)
 
 
-def quoted_path(path: Path) -> str:
+def quoted_relative_path(path: Path) -> str:
     """Return a path relative to the working directory, quoted for a shell."""
     return shlex.quote(relative_path(path))

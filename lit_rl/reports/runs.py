@@ -13,7 +13,7 @@ from lit_rl.errors import UsageError
 from lit_rl.foreign_files import require_regular
 from lit_rl.run_files.files import METRICS_FILE, ROLLOUTS_FILE, read_metrics, read_rollouts
 from lit_rl.run_files.records import Curve, Diagnosis, RecordedRollout
-from lit_rl.run_files.settings import read_settings, settings_of, without_seeds
+from lit_rl.run_files.settings import read_settings, setting_texts_by_name, without_seeds
 
 MEASURED_ALONE = ("validate", "test", "predict")
 """Folders next to a run's ``version_0`` in which these verbs log."""
@@ -57,20 +57,20 @@ class Run:
         return bool(self.kind.get("diagnosed"))
 
     @property
-    def causes(self) -> list[tuple[Diagnosis, str]]:
+    def last_diagnosis_per_rule(self) -> list[tuple[Diagnosis, str]]:
         """The last diagnosis of each rule and when all of them held, in the order in which rules first spoke."""
         episodes: dict[str, list[Diagnosis]] = {}
         for one in self.diagnoses:
             episodes.setdefault(one.rule, []).append(one)
         found = []
         for of_rule in episodes.values():
-            times = [one.when for one in of_rule]
+            times = [one.rollouts_text for one in of_rule]
             several = times if len(times) < 4 else [times[0], "...", times[-1]]
             found.append((of_rule[-1], times[0] if len(times) == 1 else f"{len(times)} times: {', '.join(several)}"))
         return found
 
     @property
-    def validation_measures(self) -> dict[str, str]:
+    def validation_metric_names(self) -> dict[str, str]:
         """Metric of each validation sampling: pass@1 or, without programs, the mean reward.
 
         By the sampling's name, with the task in front where there are several.
@@ -80,7 +80,7 @@ class Run:
         return {match["sampling"]: match["measure"] for match in found} | passes
 
 
-def folders_of(run: str | Path) -> list[Path]:
+def find_run_folders(run: str | Path) -> list[Path]:
     """Folders with numbers at or below a folder, one for each run: a resumed run stays in its own.
 
     What ``lit-rl validate`` or ``test`` logged below a run is no run, unless there is nothing else.
@@ -97,18 +97,20 @@ def folders_of(run: str | Path) -> list[Path]:
 def read_runs(folders: Sequence[str]) -> list[Run]:
     """The runs at or below some folders, each once; without their rollouts."""
     paths: dict[Path, Path] = {}
-    for path in (path for folder in folders for path in folders_of(folder)):
+    for path in (path for folder in folders for path in find_run_folders(folder)):
         paths.setdefault(path.resolve(), path)
     runs = []
     for folder in paths.values():
         recorded, clock = read_metrics(folder), "step"
-        curves = _event_curves(folder) | dict(recorded.curves)
+        curves = _read_event_curves(folder) | dict(recorded.curves)
         if recorded.curves:
             clock = recorded.clock
         if curves:
             kind, diagnoses = recorded.start, recorded.diagnoses
             said_itself = kind.get("settings")
-            settings = read_settings(folder) or settings_of(said_itself if isinstance(said_itself, Mapping) else {})
+            settings = read_settings(folder) or setting_texts_by_name(
+                said_itself if isinstance(said_itself, Mapping) else {}
+            )
             runs.append(Run(folder.name, folder, clock, kind, curves, diagnoses, settings))
     if not runs:
         raise UsageError(f"{', '.join(folders)} has no records yet: try again after the first rollout")
@@ -116,7 +118,7 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-def add_rollouts(run: Run, most: int) -> Run:
+def with_recorded_rollouts(run: Run, most: int) -> Run:
     """A run with rollouts at equal distances, the first and the last among them, and with its endings."""
     if not (run.folder / ROLLOUTS_FILE).exists():
         return run
@@ -129,7 +131,7 @@ def add_rollouts(run: Run, most: int) -> Run:
     return replace(run, shown=shown, endings=(first, last), num_recorded=count)
 
 
-def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
+def group_by_settings(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Group runs that differ only by their seeds; every other run is a group of its own."""
     kinds: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
@@ -161,7 +163,7 @@ def run_labels(folders: Sequence[Path]) -> list[str]:
     return ["/".join(name) for name in names]
 
 
-def _event_curves(folder: Path) -> dict[str, Curve]:
+def _read_event_curves(folder: Path) -> dict[str, Curve]:
     """Scalars of a folder's event files; of a step that was repeated after a resume, the last value counts."""
     files = list(folder.glob(_EVENTS))
     if not files:

@@ -19,12 +19,12 @@ from lit_rl.training.ranks import Means
 from lit_rl.types import Judgement, Problem
 
 
-def may_hold_program(problem: Problem) -> bool:
+def has_text_completions(problem: Problem) -> bool:
     """Return whether completions are texts; those of toy tasks are numbers."""
     return problem.check.numbers is None
 
 
-def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
+def summarise_rollout(rollout: Rollout, rewards: RewardOutput | None) -> Means:
     """Summarise a rollout as means that can be merged over batches and ranks.
 
     Args:
@@ -57,7 +57,7 @@ def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
         _add_turn_metrics(means, rollout)
     means.add_sum("completion/length", completions.lengths.sum(), len(completions))
     means.add_sum("completion/truncated_fraction", completions.truncated.sum(), len(completions))
-    texts = [judgement for judgement in judgements if may_hold_program(judgement.problem)]
+    texts = [judgement for judgement in judgements if has_text_completions(judgement.problem)]
     programs = [judgement.program for judgement in texts if judgement.program is not None]
     means.add_sum("completion/program_rate", len(programs), len(texts))
     means.add_sum("completion/format_rate", sum(program.fenced for program in programs), len(texts))
@@ -90,7 +90,7 @@ def judgements_of_programs(judgements: Sequence[Judgement]) -> list[Judgement]:
     return [judgement for judgement in judgements if judgement.problem.check.runs_program]
 
 
-class PassAtK(Metric):
+class PassAtKMetric(Metric):
     """pass@k after each turn, averaged over the problems of all ranks, which may hold different numbers of them.
 
     Updated with rollouts; each problem comes in one rollout of one rank. :meth:`compute` returns pass@k by k, once per
@@ -114,7 +114,9 @@ class PassAtK(Metric):
 
     def update(self, rollout: Rollout) -> None:
         """Count the rows of each problem as they stood after each turn."""
-        turns = [count_passed(rollout.after_turn(number)).values() for number in range(1, self.max_turns + 1)]
+        turns = [
+            count_passed(rollout.judgements_after_turn(number)).values() for number in range(1, self.max_turns + 1)
+        ]
         counts = [list(of_problem) for of_problem in zip(*turns, strict=True)]
         self.counts.append(torch.tensor(counts, dtype=torch.long, device=self.device).view(-1, self.max_turns, 2))
 
@@ -131,7 +133,7 @@ class PassAtK(Metric):
         return sum(estimates) / len(estimates) if estimates else float("nan")
 
 
-class ProblemCounts(Metric):
+class ProblemCountsMetric(Metric):
     """Number of problems of all ranks, and the median size of the programs found, where completions are texts."""
 
     full_state_update = False
@@ -149,7 +151,7 @@ class ProblemCounts(Metric):
     def update(self, rollout: Rollout) -> None:
         """Count the problems of a rollout, which come in no other one, and the bytes of its programs."""
         self.num_problems += len({judgement.problem.task_id for judgement in rollout.judgements})
-        self.num_texts += sum(may_hold_program(judgement.problem) for judgement in rollout.judgements)
+        self.num_texts += sum(has_text_completions(judgement.problem) for judgement in rollout.judgements)
         programs = [judgement.program for judgement in rollout.judgements if judgement.program is not None]
         sizes = [program.end - program.start for program in programs]
         self.program_bytes.append(torch.tensor(sizes, dtype=torch.long, device=self.device))
@@ -173,7 +175,9 @@ def _add_verdict_metrics(means: Means, judgements: Sequence[Judgement], of: str 
 def _add_turn_metrics(means: Means, rollout: Rollout) -> None:
     passed = []
     for number in range(1, rollout.max_turns + 1):
-        verdicts = [judgement.outcome.verdict for judgement in judgements_of_programs(rollout.after_turn(number))]
+        verdicts = [
+            judgement.outcome.verdict for judgement in judgements_of_programs(rollout.judgements_after_turn(number))
+        ]
         judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
         passed.append([verdict is Verdict.PASSED for verdict in verdicts])
         means.add_sum(f"execution/pass_rate/turn_{number}", sum(passed[-1]), judged)

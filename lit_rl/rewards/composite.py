@@ -10,7 +10,7 @@ import torch
 
 from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
-from lit_rl.rewards.token_credit import CreditParts, TokenCredit, utf8
+from lit_rl.rewards.token_credit import CreditParts, TokenCredit, utf8_bytes
 from lit_rl.signature_check import FiniteFloat, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem, Turn
 
@@ -138,18 +138,18 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
             f"{name} gave {len(scores)} scores for {len(completions)} completions: return one TermScore for each"
         )
     for i, score in enumerate(scores):
-        if fault := _fault_of(score, completions.turns[i]):
+        if fault := _describe_fault(score, completions.turns[i]):
             raise UsageError(f"{name}, row {i}: got {fault}")
     return list(scores)
 
 
-def _fault_of(score: Any, turns: Sequence[Turn]) -> str:
+def _describe_fault(score: Any, turns: Sequence[Turn]) -> str:
     """Return what cannot be used in a row's score, and what to do; empty if all can."""
     if not isinstance(score, TermScore):
         return f"{score!r:.80}: return TermScore(value)"
     if len(score.turn_values) > len(turns):
         return f"{len(score.turn_values)} turn_values for {len(turns)} turns: give each turn one at most"
-    size = len(utf8(turns[-1].text)) or 1  # of nothing but EOS, that is what a span may be about
+    size = len(utf8_bytes(turns[-1].text)) or 1  # of nothing but EOS, that is what a span may be about
     for span in score.spans:
         if not isinstance(span, Span) or not 0 <= span.start <= span.end <= size:
             return f"{short_repr(span)}, and its last turn has {size} bytes of UTF-8: give a Span of bytes inside it"

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from lit_rl.rewards.python_prefix import first_rejected
+from lit_rl.rewards.python_prefix import find_rejected_token
 
 Flow = Counter[tuple[str, int, int]]
 Position = tuple[int, int]  # line and byte
@@ -38,7 +38,7 @@ class _TooCostly(Exception):
     """A walk takes far longer than over any program of this length."""
 
 
-def data_flow(source: str) -> Flow | None:
+def count_dataflow_edges(source: str) -> Flow | None:
     """Edges ``(kind, target, source)`` of a program and how often each occurs.
 
     Variables are numbered by their first appearance, so renaming them all changes nothing. Of a program that does not
@@ -49,7 +49,7 @@ def data_flow(source: str) -> Flow | None:
     """
     try:
         tree = _parse_python(source)
-        end = len(source) if tree is not None else (first_rejected(source) or (0, 0))[0]
+        end = len(source) if tree is not None else (find_rejected_token(source) or (0, 0))[0]
         for _ in range(_MAX_CUT_LINES):
             if tree is not None:
                 break
@@ -57,11 +57,11 @@ def data_flow(source: str) -> Flow | None:
             tree = _parse_python(source[:end])
         if tree is None or (not tree.body and end < len(source)):
             return None
-        walker = _Walker()
+        walker = _DataflowWalker()
         walker.visit_all(tree.body, {})
     except (RecursionError, _TooCostly):
         return None
-    return walker.flow()
+    return walker.count_numbered_edges()
 
 
 def _parse_python(source: str) -> ast.Module | None:
@@ -73,7 +73,7 @@ def _parse_python(source: str) -> ast.Module | None:
         return None
 
 
-class _Walker:
+class _DataflowWalker:
     """Walks a tree in the order of evaluation; ``visit`` changes the state and returns the variables read."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class _Walker:
         if self._steps < 0:
             raise _TooCostly
 
-    def flow(self) -> Flow:
+    def count_numbered_edges(self) -> Flow:
         """The edges, with numbers instead of names and positions."""
         order = sorted(self._first, key=lambda name: self._first[name])
         number = {name: index for index, name in enumerate(order)}
@@ -118,26 +118,26 @@ class _Walker:
         self._edges.update(("computed", name, source, at, (0, 0)) for source in sources)
         state[name] = (state.get(name, frozenset()) if adds else frozenset()) | {at}
 
-    def store(self, target: ast.AST, sources: Sequence[str], state: State) -> None:
+    def assign_target(self, target: ast.AST, sources: Sequence[str], state: State) -> None:
         """Store a value computed from the sources in a target, or in each part of a tuple of targets."""
         if isinstance(target, ast.Name):
             self._define(target.id, _position(target), sources, state)
         elif isinstance(target, ast.Attribute | ast.Subscript):
-            reads, root = self.visit(target, state), _root_of(target)
+            reads, root = self.visit(target, state), _root_variable(target)
             if root is not None:
                 others = [read for read in reads if read != root.id]
                 self._define(root.id, _position(root), [*sources, *others], state, adds=True)
         else:
             for part in ast.iter_child_nodes(target):
-                self.store(part, sources, state)
+                self.assign_target(part, sources, state)
 
-    def assignment(self, node: Any, state: State) -> list[str]:
+    def visit_assignment(self, node: Any, state: State) -> list[str]:
         """``a = b``, ``a: T = b``, ``a += b``, ``(a := b)``; tuples of equal length are stored part by part."""
         if node.value is None:  # an annotation without a value
             return []
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        values = _parts_of(node.value)
-        if any(len(_parts_of(target)) == len(values) > 1 for target in targets):
+        values = _unpack_sequence(node.value)
+        if any(len(_unpack_sequence(target)) == len(values) > 1 for target in targets):
             of_parts = [self.visit(value, state) for value in values]
         else:
             of_parts = [self.visit(node.value, state)]
@@ -145,29 +145,29 @@ class _Walker:
         if isinstance(node, ast.AugAssign):
             sources += self.visit(node.target, state)
         for target in targets:
-            parts = _parts_of(target)
+            parts = _unpack_sequence(target)
             if len(parts) == len(of_parts) > 1:
                 for part, of_part in zip(parts, of_parts, strict=True):
-                    self.store(part, of_part, state)
+                    self.assign_target(part, of_part, state)
             else:
-                self.store(target, sources, state)
+                self.assign_target(target, sources, state)
         return sources
 
-    def statement(self, node: Any, state: State) -> list[str]:
+    def visit_expression_statement(self, node: Any, state: State) -> list[str]:
         """A method called for its effect stores its arguments in its object."""
         call = node.value
         if not isinstance(call, ast.Call):
             return self.visit(call, state)
         reads = self.visit(call.func, state)
         sources = self.visit_all([*call.args, *call.keywords], state)
-        root = _root_of(call.func) if isinstance(call.func, ast.Attribute) else None
+        root = _root_variable(call.func) if isinstance(call.func, ast.Attribute) else None
         if root is not None and root.id in state:
             self._define(root.id, _position(root), sources, state, adds=True)
         return reads + sources
 
     # --- control flow -----------------------------------------------------------------------------------
 
-    def branches(self, node: Any, state: State) -> list[str]:
+    def visit_if(self, node: Any, state: State) -> list[str]:
         """``if``: one of the branches."""
         reads = self.visit(node.test, state)
         self._merge_states(state, [self._run_branch(node.body, state), self._run_branch(node.orelse, state)])
@@ -192,7 +192,7 @@ class _Walker:
         state.clear()
         state.update(united)
 
-    def loop(self, node: Any, state: State) -> list[str]:
+    def visit_loop(self, node: Any, state: State) -> list[str]:
         """``for``, ``while``: a body that runs never, once, or repeatedly with its own definitions."""
         is_for = not isinstance(node, ast.While)
         sources = self.visit(node.iter, state) if is_for else []
@@ -200,14 +200,14 @@ class _Walker:
         for _ in range(2 if self._loops <= _NESTED_LOOPS else 1):
             before = self._copy_state(state)
             if is_for:
-                self.store(node.target, sources, state)
+                self.assign_target(node.target, sources, state)
             self.visit_all(node.body if is_for else [node.test, *node.body], state)
             self._merge_states(state, [before, dict(state)])
         self._loops -= 1
         self.visit_all(node.orelse, state)
         return []
 
-    def guarded(self, node: Any, state: State) -> list[str]:
+    def visit_try(self, node: Any, state: State) -> list[str]:
         """``try``: a handler can start anywhere in the body."""
         before = self._copy_state(state)
         self.visit_all(node.body, state)
@@ -219,23 +219,23 @@ class _Walker:
         self.visit_all(node.finalbody, state)
         return []
 
-    def handler(self, node: Any, state: State) -> list[str]:
+    def visit_except_handler(self, node: Any, state: State) -> list[str]:
         """``except E as e``."""
         sources = self.visit_all([node.type], state)
         if node.name is not None:
             self._define(node.name, _position(node), sources, state)
         return self.visit_all(node.body, state)
 
-    def bound(self, node: Any, state: State) -> list[str]:
+    def visit_with_or_for(self, node: Any, state: State) -> list[str]:
         """``value as name`` of ``with``; ``for x in y if z`` of a comprehension."""
         is_with = isinstance(node, ast.withitem)
         value, target = (node.context_expr, node.optional_vars) if is_with else (node.iter, node.target)
         sources = self.visit(value, state)
         if target is not None:
-            self.store(target, sources, state)
+            self.assign_target(target, sources, state)
         return sources + self.visit_all(getattr(node, "ifs", ()), state)
 
-    def cases(self, node: Any, state: State) -> list[str]:
+    def visit_match(self, node: Any, state: State) -> list[str]:
         """``match``: one case, or none."""
         sources, ends = self.visit(node.subject, state), []
         for case in node.cases:
@@ -250,7 +250,7 @@ class _Walker:
 
     # --- scopes -----------------------------------------------------------------------------------------
 
-    def function(self, node: Any, state: State) -> list[str]:
+    def visit_function(self, node: Any, state: State) -> list[str]:
         """A function or lambda: parameters are definitions; its own ones stay inside."""
         arguments, inside = node.args, self._copy_state(state)
         self.visit_all([*getattr(node, "decorator_list", ()), *arguments.defaults, *arguments.kw_defaults], state)
@@ -259,12 +259,12 @@ class _Walker:
             self._define(parameter.arg, _position(parameter), [], inside)
         return self.visit_all([node.body] if isinstance(node, ast.Lambda) else node.body, inside)
 
-    def scope(self, node: Any, state: State) -> list[str]:
+    def visit_class(self, node: Any, state: State) -> list[str]:
         """A class: its definitions stay inside."""
         self.visit_all(node.decorator_list, state)
         return self.visit_all(node.body, self._copy_state(state))
 
-    def comprehension(self, node: Any, state: State) -> list[str]:
+    def visit_comprehension(self, node: Any, state: State) -> list[str]:
         """The clauses first, then what is built from them."""
         inside = self._copy_state(state)
         built = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
@@ -275,29 +275,29 @@ def _position(node: Any) -> Position:
     return node.lineno, node.col_offset
 
 
-def _parts_of(node: ast.expr) -> list[ast.expr]:
+def _unpack_sequence(node: ast.expr) -> list[ast.expr]:
     """Parts of a plain tuple or list; a node that is not one, or has a starred part, is one part."""
     parts = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
     return [node] if any(isinstance(part, ast.Starred) for part in parts) else parts
 
 
-def _root_of(node: ast.expr) -> ast.Name | None:
+def _root_variable(node: ast.expr) -> ast.Name | None:
     """The variable that an element or attribute belongs to."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node if isinstance(node, ast.Name) else None
 
 
-_HANDLERS: dict[type[ast.AST], Callable[[_Walker, Any, State], list[str]]] = {
-    **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr), _Walker.assignment),
-    **dict.fromkeys((ast.For, ast.AsyncFor, ast.While), _Walker.loop),
-    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _Walker.function),
-    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _Walker.comprehension),
-    **dict.fromkeys((ast.withitem, ast.comprehension), _Walker.bound),
-    **dict.fromkeys((ast.Try, ast.TryStar), _Walker.guarded),
-    ast.ClassDef: _Walker.scope,
-    ast.ExceptHandler: _Walker.handler,
-    ast.Expr: _Walker.statement,
-    ast.If: _Walker.branches,
-    ast.Match: _Walker.cases,
+_HANDLERS: dict[type[ast.AST], Callable[[_DataflowWalker, Any, State], list[str]]] = {
+    **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr), _DataflowWalker.visit_assignment),
+    **dict.fromkeys((ast.For, ast.AsyncFor, ast.While), _DataflowWalker.visit_loop),
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _DataflowWalker.visit_function),
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _DataflowWalker.visit_comprehension),
+    **dict.fromkeys((ast.withitem, ast.comprehension), _DataflowWalker.visit_with_or_for),
+    **dict.fromkeys((ast.Try, ast.TryStar), _DataflowWalker.visit_try),
+    ast.ClassDef: _DataflowWalker.visit_class,
+    ast.ExceptHandler: _DataflowWalker.visit_except_handler,
+    ast.Expr: _DataflowWalker.visit_expression_statement,
+    ast.If: _DataflowWalker.visit_if,
+    ast.Match: _DataflowWalker.visit_match,
 }

@@ -85,7 +85,7 @@ class ServerGrader(Grader):
         reason = ""
         for attempt in range(self.retries + 1):
             try:
-                return Answer(self._post(prompt))
+                return Answer(self._post_chat_request(prompt))
             except urllib.error.HTTPError as error:
                 reason = f"the grader's server said {error.code} {error.reason}"
                 if error.code < 500 and error.code != 429:
@@ -96,7 +96,7 @@ class ServerGrader(Grader):
                 time.sleep(0.5 * 2**attempt)
         return Answer(None, reason)
 
-    def _post(self, prompt: str) -> str:
+    def _post_chat_request(self, prompt: str) -> str:
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": _LIKE_A_TOKEN.sub(" ", prompt)}],

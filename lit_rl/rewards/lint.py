@@ -13,9 +13,15 @@ from typing import Any, Final
 
 from lit_rl.errors import UsageError
 from lit_rl.lazy import load_extra
-from lit_rl.rewards.python_prefix import first_rejected, is_blank
+from lit_rl.rewards.python_prefix import find_rejected_token, is_blank
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
-from lit_rl.rewards.token_credit import SourceMap, check_language, texts_and_judgements, unread_language, utf8
+from lit_rl.rewards.token_credit import (
+    SourceMap,
+    require_python,
+    texts_and_judgements,
+    utf8_bytes,
+    valueless_score_unless_python,
+)
 from lit_rl.signature_check import NonNegativeFloat, PositiveFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -27,7 +33,7 @@ _START: Final = {"row": 1, "column": 1}
 _NOT_TEXT: Final[Finding] = {"code": SYNTAX, "location": _START, "end_location": _START}
 
 
-class _RuffFailed(ValueError):
+class _RuffError(ValueError):
     """Ruff ended with an error: one of its sources may be the reason."""
 
 
@@ -77,21 +83,21 @@ class LintReward(RewardTerm):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem's programs are not Python."""
-        check_language("LintReward", problem)
+        require_python("LintReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, by one run of ruff; none where that fails."""
-        known = [unread_language(judgement) for judgement in judgements]
+        known = [valueless_score_unless_python(judgement) for judgement in judgements]
         read = (j for j, score in zip(judgements, known, strict=True) if score is None)
         sources = list(dict.fromkeys(j.program.source for j in read if j.program is not None))
         findings: dict[str, list[Finding]] = {}
         failed: dict[str, str] = {}
-        self._lint([source for source in sources if _is_text(source)], findings, failed)
-        findings |= {source: [_NOT_TEXT] for source in sources if not _is_text(source)}
+        self._collect_findings([source for source in sources if _is_encodable(source)], findings, failed)
+        findings |= {source: [_NOT_TEXT] for source in sources if not _is_encodable(source)}
         pairs = zip(known, texts_and_judgements(completions, judgements), strict=True)
         return [score or self._score(text, judgement, findings, failed) for score, (text, judgement) in pairs]
 
-    def _lint(self, sources: list[str], findings: dict[str, list[Finding]], failed: dict[str, str]) -> None:
+    def _collect_findings(self, sources: list[str], findings: dict[str, list[Finding]], failed: dict[str, str]) -> None:
         """Findings of each source, in order of their places; sources on which ruff fails, with its message.
 
         One run reads them all. Where it ends badly the sources are read by halves, so that one of them does not take
@@ -100,23 +106,23 @@ class LintReward(RewardTerm):
         if not sources:
             return
         try:
-            findings |= self._findings_of_sources(sources)
+            findings |= self._run_and_parse_findings(sources)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            if isinstance(error, _RuffFailed | json.JSONDecodeError) and len(sources) > 1:
+            if isinstance(error, _RuffError | json.JSONDecodeError) and len(sources) > 1:
                 half = len(sources) // 2
-                self._lint(sources[:half], findings, failed)
-                self._lint(sources[half:], findings, failed)
+                self._collect_findings(sources[:half], findings, failed)
+                self._collect_findings(sources[half:], findings, failed)
             else:
                 failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(str(error).split())}")
 
-    def _findings_of_sources(self, sources: list[str]) -> dict[str, list[Finding]]:
+    def _run_and_parse_findings(self, sources: list[str]) -> dict[str, list[Finding]]:
         found: dict[str, list[Finding]] = {source: [] for source in sources}
         with tempfile.TemporaryDirectory() as folder:
             for number, source in enumerate(sources):
                 Path(folder, f"program_{number}.py").write_bytes(source.encode())
             done = self._run_ruff(folder)
         if done.returncode:
-            raise _RuffFailed(done.stderr or f"exit code {done.returncode}")
+            raise _RuffError(done.stderr or f"exit code {done.returncode}")
         for finding in json.loads(done.stdout):
             number = int(Path(finding["filename"]).stem.removeprefix("program_"))
             found[sources[number]].append(finding)
@@ -142,14 +148,14 @@ class LintReward(RewardTerm):
         found = findings[program.source]
         broken = next((finding for finding in found if finding["code"] in (None, SYNTAX)), None)
         if broken is not None:
-            place = first_rejected(program.source)
+            place = find_rejected_token(program.source)
             if place is None:
                 span = _finding_span(broken, places, -1.0)
             else:
-                start, end = (len(utf8(program.source[:offset])) for offset in place)
+                start, end = (len(utf8_bytes(program.source[:offset])) for offset in place)
                 span = places.span(start, end, -1.0)
             return TermScore(-1.0, () if span is None else (span,))
-        costs = [self._finding_cost(finding, places) for finding in found]
+        costs = [self._finding_cost_and_span(finding, places) for finding in found]
         kept = [(cost, span) for cost, span in costs if cost]
         total = sum(cost for cost, _ in kept)
         value = min(total, 1.0)
@@ -157,7 +163,7 @@ class LintReward(RewardTerm):
         spans = [replace(span, value=-cost * scale) for cost, span in kept if span is not None]
         return TermScore(-value, tuple(spans))
 
-    def _finding_cost(self, finding: Finding, places: SourceMap) -> tuple[float, Span | None]:
+    def _finding_cost_and_span(self, finding: Finding, places: SourceMap) -> tuple[float, Span | None]:
         """Severity of one finding and its place; 0 for a finding in the given prefix."""
         span = _finding_span(finding, places)
         if span is None and places.known:
@@ -167,7 +173,7 @@ class LintReward(RewardTerm):
         return next(self.severities[prefix] for prefix in named if prefix in self.severities), span
 
 
-def _is_text(source: str) -> bool:
+def _is_encodable(source: str) -> bool:
     """Return whether a source can be written to a file: a lone surrogate cannot, and no interpreter reads it."""
     return source.encode("utf-8", "replace") == source.encode("utf-8", "surrogatepass")
 

@@ -10,9 +10,9 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.rewards.graders import Grader
-from lit_rl.rewards.similarity import NO_REFERENCE, check_reference, reference_of
+from lit_rl.rewards.similarity import NO_REFERENCE, reference_of, require_reference
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.rewards.token_credit import texts_and_judgements, utf8
+from lit_rl.rewards.token_credit import texts_and_judgements, utf8_bytes
 from lit_rl.signature_check import PositiveFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -87,7 +87,7 @@ class LLMJudgeReward(RewardTerm):
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the template shows a reference and the problem has none."""
         if "reference" in self._fields:
-            check_reference("LLMJudgeReward", problem)
+            require_reference("LLMJudgeReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places; equal prompts are asked once."""
@@ -105,7 +105,7 @@ class LLMJudgeReward(RewardTerm):
                     reference=fence_code(reference_of(judgement.problem) or ""),
                 )
                 # Python takes a lone surrogate for text; tokenizers and servers do not.
-                found.append(utf8(prompt).decode("utf-8", "replace"))
+                found.append(utf8_bytes(prompt).decode("utf-8", "replace"))
         asked = dict.fromkeys(one for one in found if isinstance(one, str) and one not in self._scores)
         failed = self._ask_grader(list(asked))
         return [one if isinstance(one, TermScore) else failed.get(one) or TermScore(self._scores[one]) for one in found]

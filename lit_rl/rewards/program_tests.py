@@ -10,7 +10,7 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.rewards.token_credit import charge_line, texts_and_judgements, unscored_failure
+from lit_rl.rewards.token_credit import score_charging_line, texts_and_judgements, valueless_score_if_unjudged
 from lit_rl.signature_check import FiniteFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -72,14 +72,14 @@ class TestsReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""
         return [
-            unscored_failure(judgement) or self._score(text, judgement)
+            valueless_score_if_unjudged(judgement) or self._score(text, judgement)
             for text, judgement in texts_and_judgements(completions, judgements)
         ]
 
     def _score(self, text: str, judgement: Judgement) -> TermScore:
         value = self._outcome_value(judgement.problem.check, judgement.outcome)
         full = self.grades[Verdict.PASSED] if self.mode == "graded" else 1.0
-        return charge_line(text, judgement, value, full, at_once=self.mode == "all")
+        return score_charging_line(text, judgement, value, full, at_once=self.mode == "all")
 
     def _outcome_value(self, check: Check, outcome: Outcome) -> float:
         if self.mode == "graded":

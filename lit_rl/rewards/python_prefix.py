@@ -54,7 +54,7 @@ def is_blank(source: str) -> bool:
     return _SOMETHING.search(source.replace("\r", "\n")) is None
 
 
-def lexemes(source: str) -> list[Lexeme]:
+def split_lexemes(source: str) -> list[Lexeme]:
     """Lexical tokens of a source, right or wrong: no comments; line ends only where they end a statement."""
     found: list[Lexeme] = []
     depth = 0
@@ -68,7 +68,7 @@ def lexemes(source: str) -> list[Lexeme]:
 
 
 @lru_cache(maxsize=2048)  # syntax and lint ask about the same programs
-def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | None:
+def find_rejected_token(source: str, *, prefix: bool = False) -> tuple[int, int] | None:
     """Offsets (in characters) of the first token that the grammar rejects; ``None`` if there is none.
 
     * An indentation that fits nowhere is the token in front of its line.
@@ -82,10 +82,12 @@ def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | No
     """
     if not prefix and _parses(source):
         return None
-    found = lexemes(source)
+    found = split_lexemes(source)
     tested = found[:-1] if prefix and found and _is_extendable(source, found[-1]) else found
-    viable = not tested or _is_viable(source, tested[-1])  # then all before it are
-    index = len(tested) if viable else bisect_left(tested, True, key=lambda lexeme: not _is_viable(source, lexeme))
+    viable = not tested or _is_viable_through(source, tested[-1])  # then all before it are
+    index = (
+        len(tested) if viable else bisect_left(tested, True, key=lambda lexeme: not _is_viable_through(source, lexeme))
+    )
     before = index - 1
     while before >= 0 and tested[before].kind == "string":
         before -= 1
@@ -93,9 +95,9 @@ def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | No
         if not _parses(f"({source[lexeme.start : lexeme.end]})"):
             return lexeme.start, lexeme.end
     if index < len(tested):
-        if prefix and source[tested[index].start :] == ".." and first_rejected(source + ".", prefix=True) is None:
+        if prefix and source[tested[index].start :] == ".." and find_rejected_token(source + ".", prefix=True) is None:
             return None  # two dots of an ellipsis
-        return _with_indentation(source, tested[index])
+        return _token_or_indentation(source, tested[index])
     if prefix:
         return None
     return (found[-1].start, found[-1].end) if found else (0, 0)
@@ -105,7 +107,7 @@ def _parses(source: str) -> bool:
     return _parser_error(source, ast.PyCF_ONLY_AST) is None
 
 
-def _is_viable(source: str, lexeme: Lexeme) -> bool:
+def _is_viable_through(source: str, lexeme: Lexeme) -> bool:
     ending = "" if lexeme.kind == "newline" else _GOES_ON
     error = _parser_error(source[: lexeme.end] + ending, _PREFIX_FLAGS)
     return error is None or (isinstance(error, SyntaxError) and error.msg == "incomplete input")
@@ -133,7 +135,7 @@ def _is_extendable(source: str, last: Lexeme) -> bool:
     return empty or not _parses(f"({text})")
 
 
-def _with_indentation(source: str, lexeme: Lexeme) -> tuple[int, int]:
+def _token_or_indentation(source: str, lexeme: Lexeme) -> tuple[int, int]:
     """The token, or the white space before it if that is what the parser rejects."""
     line = max(source.rfind("\n", 0, lexeme.start), source.rfind("\r", 0, lexeme.start)) + 1
     error = _parser_error(source[: lexeme.end] + _GOES_ON, _PREFIX_FLAGS)

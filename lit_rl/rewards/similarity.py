@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from lit_rl.errors import UsageError
 from lit_rl.lazy import load_extra
-from lit_rl.rewards.flow_graph import Flow, data_flow
+from lit_rl.rewards.flow_graph import Flow, count_dataflow_edges
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.rewards.token_credit import check_language, unread_language
+from lit_rl.rewards.token_credit import require_python, valueless_score_unless_python
 from lit_rl.types import Completions, Judgement, Problem
 
 NO_REFERENCE = TermScore(None, reason="the problem has no reference")
@@ -23,7 +23,7 @@ def reference_of(problem: Problem) -> str | None:
     return problem.check.reference_text
 
 
-def check_reference(term: str, problem: Problem) -> None:
+def require_reference(term: str, problem: Problem) -> None:
     """Raise ValueError if the problem has no reference, which in validation is no error."""
     if reference_of(problem) is None:
         raise UsageError(f"{term} compares with a reference, and this problem has none")
@@ -64,7 +64,7 @@ class BleuReward(RewardTerm):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem has no reference."""
-        check_reference("BleuReward", problem)
+        require_reference("BleuReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
@@ -111,12 +111,12 @@ class DataflowReward(RewardTerm):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem has no reference, or its programs are not in Python."""
-        check_language("DataflowReward", problem)
-        check_reference("DataflowReward", problem)
+        require_python("DataflowReward", problem)
+        require_reference("DataflowReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
-        return [unread_language(judgement) or _score(judgement) for judgement in judgements]
+        return [valueless_score_unless_python(judgement) or _score(judgement) for judgement in judgements]
 
 
 def _score(judgement: Judgement) -> TermScore:
@@ -134,4 +134,4 @@ def _score(judgement: Judgement) -> TermScore:
     return TermScore((found & wanted).total() / wanted.total())
 
 
-_flow = lru_cache(maxsize=4096)(data_flow)
+_flow = lru_cache(maxsize=4096)(count_dataflow_edges)

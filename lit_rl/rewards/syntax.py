@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lit_rl.rewards.python_prefix import first_rejected, is_blank
+from lit_rl.rewards.python_prefix import find_rejected_token, is_blank
 from lit_rl.rewards.term import ALL_TEXT, RewardTerm, TermScore
-from lit_rl.rewards.token_credit import SourceMap, check_language, texts_and_judgements, unread_language, utf8
+from lit_rl.rewards.token_credit import (
+    SourceMap,
+    require_python,
+    texts_and_judgements,
+    utf8_bytes,
+    valueless_score_unless_python,
+)
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 
 
@@ -23,14 +29,15 @@ class SyntaxReward(RewardTerm):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem's programs are not in Python."""
-        check_language("SyntaxReward", problem)
+        require_python("SyntaxReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions."""
         cut = [reason is StopReason.LENGTH for reason in completions.stop_reasons]
         pairs = zip(texts_and_judgements(completions, judgements), cut, strict=True)
         return [
-            unread_language(judgement) or _score(text, judgement, truncated) for (text, judgement), truncated in pairs
+            valueless_score_unless_python(judgement) or _score(text, judgement, truncated)
+            for (text, judgement), truncated in pairs
         ]
 
 
@@ -38,15 +45,15 @@ def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
     program = judgement.program
     if program is None:
         return TermScore(-1.0)
-    prefix = truncated and program.end >= len(utf8(text).rstrip())
-    place = _first_wrong(program.source, prefix)
+    prefix = truncated and program.end >= len(utf8_bytes(text).rstrip())
+    place = _find_syntax_error(program.source, prefix)
     if place is None:
         return TermScore(-1.0 if is_blank(program.source) and not prefix else 0.0)
-    for_good = _first_wrong(program.source, True) == place  # what only ends too early can go on
+    for_good = _find_syntax_error(program.source, True) == place  # what only ends too early can go on
     span = SourceMap(text, program).span(*place, -1.0, place[1] if for_good else ALL_TEXT)
     return TermScore(-1.0, () if span is None else (span,))
 
 
-def _first_wrong(source: str, prefix: bool) -> tuple[int, int] | None:
-    place = first_rejected(source, prefix=prefix)
-    return place and (len(utf8(source[: place[0]])), len(utf8(source[: place[1]])))
+def _find_syntax_error(source: str, prefix: bool) -> tuple[int, int] | None:
+    place = find_rejected_token(source, prefix=prefix)
+    return place and (len(utf8_bytes(source[: place[0]])), len(utf8_bytes(source[: place[1]])))

@@ -116,6 +116,6 @@ class RewardOutput:
     term_values: Mapping[str, Tensor]
     reasons: Mapping[int, str]
 
-    def known_rewards(self) -> Tensor:
+    def rewards_or_nan(self) -> Tensor:
         """[N] float32, NaN where not ``valid``."""
         return self.rewards.masked_fill(~self.valid, math.nan)

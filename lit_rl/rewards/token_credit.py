@@ -48,7 +48,7 @@ _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _WORD = re.compile(rb"[\w\x80-\xff]*")
 
 
-def utf8(text: str) -> bytes:
+def utf8_bytes(text: str) -> bytes:
     """Bytes of a text as token places count them; a lone surrogate counts as the three bytes it would take."""
     return text.encode("utf-8", "surrogatepass")
 
@@ -64,13 +64,13 @@ class SourceMap:
     """
 
     def __init__(self, text: str, program: Program) -> None:
-        self.source = utf8(program.source)
-        written = utf8(text)[program.start : program.end]
+        self.source = utf8_bytes(program.source)
+        written = utf8_bytes(text)[program.start : program.end]
         lines = written.split(b"\n")
         removed = program.removed or (0,) * len(lines)
         kept = b"\n".join(line[count:] for line, count in zip(lines, removed, strict=False))
         if not self.source.endswith(kept):  # its future imports may stand before the prefix
-            kept = utf8(without_future(kept.decode("utf-8", "surrogatepass"))[1])
+            kept = utf8_bytes(without_future(kept.decode("utf-8", "surrogatepass"))[1])
         # Source that was changed otherwise on its way out of the completion has no places; its terms spread evenly.
         self.known = len(removed) == len(lines) and self.source.endswith(kept)
         self._prefix = len(self.source) - len(kept)
@@ -93,13 +93,13 @@ class SourceMap:
         if not self.known or max(end, start + 1) <= self._prefix:
             return None
         start, end = max(start, self._prefix), max(end, self._prefix)
-        first = self._in_text(start)
-        last = first if end <= start else self._in_text(end - 1) + 1
+        first = self._text_offset(start)
+        last = first if end <= start else self._text_offset(end - 1) + 1
         if self._fenced or until >= len(self.source):
             return Span(first, last, value, ALL_TEXT)
-        return Span(first, last, value, self._in_text(max(until, end, self._prefix + 1) - 1) + 1)
+        return Span(first, last, value, self._text_offset(max(until, end, self._prefix + 1) - 1) + 1)
 
-    def _in_text(self, offset: int) -> int:
+    def _text_offset(self, offset: int) -> int:
         """Byte of the completion that became this byte of the source."""
         line = min(bisect_right(self._kept_lines, offset), len(self._left_out)) - 1
         return offset - self._prefix + self._start + self._left_out[line]
@@ -110,7 +110,7 @@ class SourceMap:
             return len(self.source)
         begin = self._lines[line - 1]
         end = self._lines[line] if line < len(self._lines) else len(self.source)
-        return begin + len(utf8(self.source[begin:end].decode("utf-8", "surrogatepass")[:column]))
+        return begin + len(utf8_bytes(self.source[begin:end].decode("utf-8", "surrogatepass")[:column]))
 
     def end_of_decision(self, line: int) -> int:
         """Byte of a Python source up to which it decides that the top-level statement at a 1-based line fails.
@@ -140,7 +140,9 @@ class SourceMap:
         return self.span(begin + len(content) - len(content.lstrip()), begin + len(content.rstrip()), value, until)
 
 
-def charge_line(text: str, judgement: Judgement, value: float, full: float, *, at_once: bool = False) -> TermScore:
+def score_charging_line(
+    text: str, judgement: Judgement, value: float, full: float, *, at_once: bool = False
+) -> TermScore:
     """Score of a failed program, with the loss charged to the line where it failed.
 
     The line gets ``value - full``, so that the other tokens earn what they would in a program without fault:
@@ -166,21 +168,21 @@ def charge_line(text: str, judgement: Judgement, value: float, full: float, *, a
     return TermScore(value, () if span is None else (span,))
 
 
-def unscored_failure(judgement: Judgement) -> TermScore | None:
+def valueless_score_if_unjudged(judgement: Judgement) -> TermScore | None:
     """A score without value for a program that could not be judged for our own reasons; ``None`` for all others."""
     outcome = judgement.outcome
     failed = outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
     return TermScore(None, reason=outcome.stderr or "the sandbox failed") if failed else None
 
 
-def check_language(term: str, problem: Problem) -> None:
+def require_python(term: str, problem: Problem) -> None:
     """Raise ValueError if the problem's programs are not in Python, which is what terms can parse."""
     language = problem.check.language
     if language != "python":
         raise UsageError(f"{term} reads python, but its programs are written in {language!r}")
 
 
-def unread_language(judgement: Judgement) -> TermScore | None:
+def valueless_score_unless_python(judgement: Judgement) -> TermScore | None:
     """A score without value for a program in another language than Python; ``None`` for one in Python."""
     language = judgement.problem.check.language
     return None if language == "python" else TermScore(None, reason=f"the term does not read {language}")
@@ -251,12 +253,14 @@ class TokenCredit:
         self._length = len(mask)
         self._columns = _flag_positions(chosen) + start
         self._turns = turns or [(start, int(self._columns[-1]) + 1 if len(self._columns) else start)]
-        inside = self.flagged(program.start, program.end) if program and program.end > program.start else own[:0]
+        inside = (
+            self.columns_overlapping(program.start, program.end) if program and program.end > program.start else own[:0]
+        )
         self.evenly = inside if len(inside) else self._columns
 
-    def flagged(self, start: int, end: int) -> Tensor:
+    def columns_overlapping(self, start: int, end: int) -> Tensor:
         """Columns of the tokens that overlap bytes ``start`` to ``end``; for an empty place the token at its byte."""
-        first, after = self._flagged(to_int64([start]), to_int64([end]))
+        first, after = self._overlapping_range(to_int64([start]), to_int64([end]))
         return self._tokens[int(first) : int(after)]
 
     def split_scores(self, scores: Sequence[tuple[float, TermScore]]) -> CreditParts:
@@ -289,7 +293,7 @@ class TokenCredit:
         amounts = torch.tensor([place.amount for place in places], dtype=torch.float64)
         # Ranges of positions: first the tokens that bytes can flag, then all columns, which turns consist of.
         positions = torch.cat([self._tokens, torch.arange(self._length)])
-        first, after = self._flagged(starts, ends)
+        first, after = self._overlapping_range(starts, ends)
         first = torch.where(is_turn, len(self._tokens) + starts, first)
         counts = torch.where(is_turn, len(self._tokens) + ends, after) - first
         # index_add_ on the CPU is a loop: a token's parts are added in the order of the places.
@@ -298,18 +302,18 @@ class TokenCredit:
         deciding = positions[(first + counts - 1)[found]]  # of a turn
         spans = ~is_turn[found]
         needed = torch.maximum(ends, to_int64(place.until for place in places))
-        deciding[spans] = self._deciding(starts[found][spans], needed[found][spans])
+        deciding[spans] = self._deciding_columns(starts[found][spans], needed[found][spans])
         decided.index_add_(0, deciding, amounts[found])
         return found.tolist()
 
-    def _flagged(self, starts: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    def _overlapping_range(self, starts: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
         """[S] the first of the tokens that overlap bytes, and the one after the last."""
         ends = torch.maximum(ends, starts + 1)
         return torch.searchsorted(self._ends, starts, right=True), torch.searchsorted(self._starts, ends)
 
-    def _deciding(self, starts: Tensor, needed: Tensor) -> Tensor:
+    def _deciding_columns(self, starts: Tensor, needed: Tensor) -> Tensor:
         """[S] the tokens after those that overlap bytes: these may still have gone on. The last for ``ALL_TEXT``."""
-        last = self._tokens[self._flagged(starts, needed)[1] - 1]
+        last = self._tokens[self._overlapping_range(starts, needed)[1] - 1]
         following = torch.searchsorted(self._columns, last, right=True).clamp(max=len(self._columns) - 1)
         return self._columns[torch.where(needed == ALL_TEXT, len(self._columns) - 1, following)]
 

@@ -95,7 +95,7 @@ class Environment(TypedArguments, ABC):
         """
 
 
-def check_before_answer(environment: Environment, problem: Problem) -> Check | None:
+def feedback_check(environment: Environment, problem: Problem) -> Check | None:
     """Return the check that judges a program before the environment answers; never the problem's hidden tests."""
 
     def asked(check: Check | None) -> dict[str, Any]:
@@ -158,14 +158,14 @@ class Conversation:
         self.turns.append(turn)
         self.versions.append(version)
 
-    def add_message(self, ids: Sequence[int]) -> None:
+    def add_observation_ids(self, ids: Sequence[int]) -> None:
         """Append a message of the environment; not sampled by the policy, it has no log-probabilities."""
         self.ids += array("q", ids)
         self.chosen.extend(b"\0" * len(ids))
         self.logprobs += array("d", [0.0]) * len(ids)
 
     @property
-    def is_answerable(self) -> bool:
+    def has_known_outcomes(self) -> bool:
         """True if every outcome that the environment may use is known."""
         return all(outcome is None or outcome.done() for outcome in self.shown)
 
@@ -176,7 +176,7 @@ class Conversation:
             for turn, program, shown in zip(self.turns, self.programs, self.shown, strict=True)
         ]
 
-    def judgements(self) -> tuple[Judgement, ...]:
+    def wait_for_judgements(self) -> tuple[Judgement, ...]:
         """One judgement per turn; waits for programs that still run."""
         return tuple(
             Judgement(self.problem, program, outcome.result())

@@ -19,7 +19,7 @@ from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.padding import pad_left
 from lit_rl.rollout.environment import Attempt
 from lit_rl.rollout.records import Judge, Rollout
-from lit_rl.rollout.repair import feedback_values
+from lit_rl.rollout.repair import placeholder_values
 from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Completions, Message, Problem
 
@@ -66,7 +66,7 @@ class Hindsight(TypedArguments):
         if solution_template is not None:
             solution_template.format(**dict.fromkeys(_OF_SOLUTION, ""))
 
-    def require_something(self, problems: Sequence[Problem], num_samples: int) -> None:
+    def require_any_hint(self, problems: Sequence[Problem], num_samples: int) -> None:
         """Refuse problems of which none has a public check that runs programs, with groups of one row."""
         checks = (problem.public_check for problem in problems)
         tells = self.shows != "solution" and any(check is not None and check.runs_program for check in checks)
@@ -95,7 +95,7 @@ class Hindsight(TypedArguments):
             public, verdict = judgement.problem.public_check, judgement.outcome.verdict
             failed = verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
             if self.shows != "solution" and public is not None and public.runs_program and failed:
-                running[row] = judge.start(judgement.problem, judgement.program, public)
+                running[row] = judge.start_program(judgement.problem, judgement.program, public)
         outcomes = {row: outcome.result() for row, outcome in running.items()}
         lengths = rows.on_host.num_tokens.tolist()
         own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]
@@ -113,7 +113,7 @@ class Hindsight(TypedArguments):
         """The prompt that tells more; ``None`` if there is nothing to tell."""
         problem, turn = rollout.completions.problems[row], rollout.completions.turns[row][-1]
         continues, prompt = problem.continues_program, problem.prompt
-        if (solved := self._solution_of(rollout, row)) is not None:
+        if (solved := self._next_solved_row(rollout, row)) is not None:
             program = rollout.judgements[solved].program
             template = self.solution_template or (SOLUTION_BEFORE_A_PROGRAM if continues else SOLUTION)
             prompt = _fill_template(
@@ -127,12 +127,12 @@ class Hindsight(TypedArguments):
             )
         if outcome is not None and outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE):
             attempt = Attempt(turn.text, turn.stop_reason, rollout.judgements[row].program, outcome)
-            values = feedback_values(problem, attempt)
+            values = placeholder_values(problem, attempt)
             template = self.feedback_template or (FEEDBACK_BEFORE_A_PROGRAM if continues else FEEDBACK)
             prompt = _fill_template(template, prompt, codec, attempt=turn.text, **values)
         return None if prompt is problem.prompt else prompt
 
-    def _solution_of(self, rollout: Rollout, row: int) -> int | None:
+    def _next_solved_row(self, rollout: Rollout, row: int) -> int | None:
         """The next row of the group that passed with another program, counted from this one on."""
         if self.shows == "feedback":
             return None
@@ -140,10 +140,13 @@ class Hindsight(TypedArguments):
         at = group.index(row)
         others = group[at + 1 :] + group[:at]
         passed = (other for other in others if rollout.judgements[other].outcome.passed)
-        return next((other for other in passed if _answer_text(rollout, other) != _answer_text(rollout, row)), None)
+        return next(
+            (other for other in passed if _program_or_last_turn(rollout, other) != _program_or_last_turn(rollout, row)),
+            None,
+        )
 
 
-def _answer_text(rollout: Rollout, row: int) -> str:
+def _program_or_last_turn(rollout: Rollout, row: int) -> str:
     """A row's program; its last turn if there is none."""
     program = rollout.judgements[row].program
     return (rollout.completions.turns[row][-1].text if program is None else program.source).strip()

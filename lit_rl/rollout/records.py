@@ -44,7 +44,7 @@ class Rollout:
         if not self.turn_judgements:
             object.__setattr__(self, "turn_judgements", tuple((judgement,) for judgement in self.judgements))
 
-    def after_turn(self, number: int) -> tuple[Judgement, ...]:
+    def judgements_after_turn(self, number: int) -> tuple[Judgement, ...]:
         """N judgements of the rows after this many turns; a row with fewer turns keeps its last one."""
         return tuple(of_row[min(number, len(of_row)) - 1] for of_row in self.turn_judgements)
 
@@ -115,7 +115,7 @@ class Judge:
         # The check is stored too, to keep it alive: an id is unique only among living objects.
         self._started: dict[tuple[str, int, str], tuple[Check, Future[Outcome]]] = {}
 
-    def start(self, problem: Problem, program: Program | None, check: Check) -> Future[Outcome]:
+    def start_program(self, problem: Problem, program: Program | None, check: Check) -> Future[Outcome]:
         """Run a program, if there is one and the check runs programs.
 
         Args:

@@ -168,7 +168,7 @@ class Repair(Environment):
         over = verdict in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
         if over or len(attempts) >= self.max_turns or problem.public_check is None:
             return None
-        values = feedback_values(problem, last)
+        values = placeholder_values(problem, last)
         return self._template_for(problem).format(**values, turn=len(attempts) + 1, max_turns=self.max_turns)
 
     def _template_for(self, problem: Problem) -> str:
@@ -177,7 +177,7 @@ class Repair(Environment):
         return AFTER_A_PROGRAM if problem.continues_program else IN_A_CHAT
 
 
-def feedback_values(problem: Problem, attempt: Attempt) -> dict[str, str]:
+def placeholder_values(problem: Problem, attempt: Attempt) -> dict[str, str]:
     """Values of the placeholders ``feedback``, ``comment``, ``case`` and ``program_prefix`` of a template.
 
     Args:

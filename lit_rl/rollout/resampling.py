@@ -79,7 +79,7 @@ def replace_groups(rollout: Rollout, groups: Sequence[int], fresh: Rollout) -> R
         rows = [len(rollout.judgements) + row for row in new[number]] if number in new else rows
         source += rows
         numbers += [number] * len(rows)
-    both = concatenate_rollouts(rollout.completions, fresh.completions).select(source).trim()
+    both = concatenate_completions(rollout.completions, fresh.completions).select(source).trim()
     judgements = rollout.judgements + fresh.judgements
     named = replace(both, group_ids=both.group_ids.new_tensor(numbers))
     turn_judgements = (*rollout.turn_judgements, *fresh.turn_judgements)
@@ -91,7 +91,7 @@ def replace_groups(rollout: Rollout, groups: Sequence[int], fresh: Rollout) -> R
     )
 
 
-def concatenate_rollouts(first: Completions, second: Completions) -> Completions:
+def concatenate_completions(first: Completions, second: Completions) -> Completions:
     """Rows of both, padded to the same widths: prompts on the left, completions on the right.
 
     The second's groups are numbered after the first's.

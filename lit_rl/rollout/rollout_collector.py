@@ -132,7 +132,7 @@ class RolloutCollector:
     def close(self) -> None:
         """End the sandbox's processes; rows that were sampled ahead stay, for a checkpoint or for another fit."""
         for conversation in () if self.pending is None else self.pending.conversations:
-            conversation.outcomes.clear()  # judge_again brings them back
+            conversation.outcomes.clear()  # start_missing_programs brings them back
         if self.runner is not None and not self._stays_open:
             self.runner.close()
         self.runner = None
@@ -149,7 +149,7 @@ class RolloutCollector:
         """Sample rows and judge them; an engine with its own weights is compared, in training every time."""
         rollout = self._sample(problems, sampling, key).finish(self.progress)
         if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
-            self.measure_gap(rollout.completions, sampling)
+            self.check_sampler_gap(rollout.completions, sampling)
         return rollout
 
     def collect_training(
@@ -201,7 +201,7 @@ class RolloutCollector:
     def _sample_ahead(self, problems: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout:
         pending = self._sample(problems, sampling, StreamKey(self.seed, _TRAIN, number))
         if not self.engine.shares_weights:
-            self.measure_gap(pending.completions(), sampling)
+            self.check_sampler_gap(pending.completions(), sampling)
         return pending
 
     # -- rows that were sampled ahead ----------------------------------------------------------------------
@@ -218,7 +218,7 @@ class RolloutCollector:
                 pending = PendingRollout(rows, self.environment.max_turns, codec.pad_id, device)
         fits = pending is not None and pending.task_ids == [problem.task_id for problem in batch]
         if not max_over_ranks(int(not fits), self.policy.device) and pending is not None:
-            pending.judge_again(self.runner, self.every_case)
+            pending.start_missing_programs(self.runner, self.every_case)
             return pending
         if expected:
             rank_zero_warn(
@@ -227,22 +227,22 @@ class RolloutCollector:
             )
         return None
 
-    def save(self, checkpoint: dict[str, Any], sampling: Sampling, number: int) -> None:
+    def save_pending(self, checkpoint: dict[str, Any], sampling: Sampling, number: int) -> None:
         """Store the rows that were sampled ahead for this rollout; all ranks call."""
         if self.pending is not None:
-            rows = [row for of_rank in gather_over_ranks(self.pending.rows()) for row in of_rank]
+            rows = [row for of_rank in gather_over_ranks(self.pending.stored_rows()) for row in of_rank]
             checkpoint[_KEY] = {"rollout": number, "sampling": asdict(sampling), "rows": rows}
         elif self._stored is not None:
             checkpoint[_KEY] = self._stored
 
-    def load(self, checkpoint: Mapping[str, Any], *, resumes: bool) -> None:
+    def load_pending(self, checkpoint: Mapping[str, Any], *, resumes: bool) -> None:
         """Restore them, if the run resumes; their programs run again."""
         self.pending = None
         self._stored = checkpoint.get(_KEY) if resumes and self.settings.staleness else None
 
     # -- besides rollouts ----------------------------------------------------------------------------------
 
-    def measure_gap(self, completions: Completions, sampling: Sampling) -> None:
+    def check_sampler_gap(self, completions: Completions, sampling: Sampling) -> None:
         """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together."""
         if (check := self.settings.sampler_check) is None:
             return

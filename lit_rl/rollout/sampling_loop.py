@@ -28,7 +28,7 @@ from lit_rl.rollout.environment import (
     Conversation,
     Environment,
     SingleTurn,
-    check_before_answer,
+    feedback_check,
 )
 from lit_rl.rollout.records import Judge, Rollout, find_program
 from lit_rl.training.progress import Progress
@@ -78,7 +78,7 @@ class PendingRollout:
         """Wait for the verdicts: N rows and their judgements, in the same order."""
         if progress is not None:
             progress.enter("judging")
-        judgements = tuple(conversation.judgements() for conversation in self.conversations)
+        judgements = tuple(conversation.wait_for_judgements() for conversation in self.conversations)
         return Rollout(self.completions(), tuple(of_row[-1] for of_row in judgements), judgements, self.max_turns)
 
     def completions(self) -> Completions:
@@ -90,7 +90,7 @@ class PendingRollout:
         """The problems, in order."""
         return list(dict.fromkeys(conversation.problem.task_id for conversation in self.conversations))
 
-    def rows(self) -> list[StoredRow]:
+    def stored_rows(self) -> list[StoredRow]:
         """N rows to store."""
         return [
             {
@@ -106,13 +106,15 @@ class PendingRollout:
             for row in self.conversations
         ]
 
-    def judge_again(self, runner: ProgramRunner | None, every_case: bool) -> None:
+    def start_missing_programs(self, runner: ProgramRunner | None, every_case: bool) -> None:
         """Start the programs of rows without verdicts: those that were stored, or whose sandbox has ended."""
         judge = Judge(runner, every_case)
         for row in self.conversations:
             if not row.outcomes:
                 row.programs = [find_program(row.problem, turn.text, turn.in_thought) for turn in row.turns]
-                row.outcomes = [judge.start(row.problem, program, row.problem.check) for program in row.programs]
+                row.outcomes = [
+                    judge.start_program(row.problem, program, row.problem.check) for program in row.programs
+                ]
 
 
 def restore_rows(
@@ -133,13 +135,15 @@ def restore_rows(
             one.chosen = bytearray(row["chosen"])
             one.logprobs = array("d", torch.as_tensor(row["logprobs"], dtype=torch.float64).tolist())
             one.versions = list(row["versions"])
-            one.turns = [_turn(one, start, one.ids[start:end], StopReason(name), codec) for start, end, name in turns]
+            one.turns = [
+                _build_turn(one, start, one.ids[start:end], StopReason(name), codec) for start, end, name in turns
+            ]
             one.shown = [None] * len(turns)
             conversations.append(one)
     return conversations
 
 
-def _turn(row: Conversation, start: int, ids: Sequence[int], reason: StopReason, codec: Codec) -> Turn:
+def _build_turn(row: Conversation, start: int, ids: Sequence[int], reason: StopReason, codec: Codec) -> Turn:
     text, token_bytes = codec.decode(tuple(ids), reason, row.problem.stop_strings)
     in_thought = codec.ends_in_thought((*row.prompt_ids, *row.ids[:start]))
     return Turn(start, start + len(ids), text, token_bytes, reason, in_thought)
@@ -186,13 +190,13 @@ def sample_rows(
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
     with engine.session(policy, sampling) as session:
         judge = Judge(runner, every_case)
-        loop = _Loop(policy.codec, session, judge, sampling, key, environment, conversations, progress)
+        loop = _SamplingLoop(policy.codec, session, judge, sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
     return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)
 
 
 @dataclass(eq=False)
-class _Loop:
+class _SamplingLoop:
     """Keeps an engine busy until every row has ended."""
 
     codec: Codec
@@ -215,7 +219,7 @@ class _Loop:
         """
         self.progress.open_rows = len(self.conversations)
         self.progress.rows += len(self.conversations)
-        self.submit(range(len(self.conversations)))
+        self.submit_requests(range(len(self.conversations)))
         while self.open or self.unanswered:
             for generation in self.session.step() if self.open else ():
                 self.append_turn(generation)
@@ -235,11 +239,11 @@ class _Loop:
             if not self.open and running and (in_rounds or len(running) == len(shown)):
                 self.progress.enter("judging")
                 wait(running, return_when=ALL_COMPLETED if in_rounds else FIRST_COMPLETED)
-            ready = {row for row in self.unanswered if self.conversations[row].is_answerable}
+            ready = {row for row in self.unanswered if self.conversations[row].has_known_outcomes}
             self.unanswered = [row for row in self.unanswered if row not in ready]
-            self.submit([row for row in sorted(ready) if self.answer(self.conversations[row])])
+            self.submit_requests([row for row in sorted(ready) if self.append_answer(self.conversations[row])])
 
-    def submit(self, rows: Sequence[int]) -> None:
+    def submit_requests(self, rows: Sequence[int]) -> None:
         self.progress.enter("sampling")
         requests = {}
         for row in rows:
@@ -248,14 +252,14 @@ class _Loop:
                 row=row,
                 prompt_ids=(*conversation.prompt_ids, *conversation.ids),
                 stream=self.key.seed_of(conversation.problem.task_id, conversation.sample, len(conversation.turns)),
-                max_tokens=max(1, self.room(conversation)),
+                max_tokens=max(1, self.tokens_left(conversation)),
                 stop_strings=conversation.problem.stop_strings,
             )
         if requests:
             self.session.submit(list(requests.values()))
             self.open |= requests
 
-    def room(self, conversation: Conversation, more: int = 0) -> int:
+    def tokens_left(self, conversation: Conversation, more: int = 0) -> int:
         """Tokens that the next turn may take after this many more; below 1 if there is no room for a turn."""
         length = len(conversation.prompt_ids) + len(conversation.ids) + more
         left = self.codec.max_positions - length
@@ -267,19 +271,19 @@ class _Loop:
         check_generation(generation, self.open.pop(generation.row, None), self.codec, type(self.session).__name__)
         conversation = self.conversations[generation.row]
         problem = conversation.problem
-        turn = _turn(conversation, len(conversation.ids), generation.ids, generation.reason, self.codec)
+        turn = _build_turn(conversation, len(conversation.ids), generation.ids, generation.reason, self.codec)
         conversation.add_turn(generation.ids, generation.logprobs, turn, generation.weights_version)
         program = find_program(problem, turn.text, turn.in_thought)
         conversation.programs.append(program)
-        conversation.outcomes.append(self.judge.start(problem, program, problem.check))
+        conversation.outcomes.append(self.judge.start_program(problem, program, problem.check))
         self.progress.add_turn(len(generation.ids), conversation.outcomes[-1])
         goes_on = len(conversation.turns) < conversation.max_turns
-        public = check_before_answer(self.environment, problem) if goes_on else None
-        conversation.shown.append(None if public is None else self.judge.start(problem, program, public))
+        public = feedback_check(self.environment, problem) if goes_on else None
+        conversation.shown.append(None if public is None else self.judge.start_program(problem, program, public))
         if goes_on:
             self.unanswered.append(generation.row)
 
-    def answer(self, conversation: Conversation) -> bool:
+    def append_answer(self, conversation: Conversation) -> bool:
         """Append the environment's next message; False if it has none, or if no turn would fit after it."""
         message = self.environment.answer(conversation.problem, conversation.attempts())
         if not message:
@@ -290,7 +294,7 @@ class _Loop:
         ids = self.codec.extend(
             conversation.problem, tuple(conversation.ids[last.start : last.end]), last.stop_reason, message
         )
-        if self.room(conversation, len(ids)) < 1:
+        if self.tokens_left(conversation, len(ids)) < 1:
             return False
-        conversation.add_message(ids)
+        conversation.add_observation_ids(ids)
         return True

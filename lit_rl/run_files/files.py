@@ -1,7 +1,7 @@
 """The two plain files of a run: where they are, how they are written, cut and read.
 
 ``metrics.jsonl`` has JSON lines, of which at most the last is incomplete. ``rollouts.jsonl.gz`` has them in compressed
-frames, one gzip member per rollout, each readable without those after it; a file of members is an ordinary gzip file:
+batches, one gzip member per rollout, each readable without those after it; a file of members is an ordinary gzip file:
 ``zcat rollouts.jsonl.gz | jq`` and ``pandas.read_json`` read it.
 """
 
@@ -29,9 +29,9 @@ from lit_rl.run_files.records import (
     finite_or_none,
     head_to_rollout,
     item_to_row,
-    require_fields,
+    require_field_types,
 )
-from lit_rl.run_files.row_text import printable
+from lit_rl.run_files.row_text import escape_controls
 
 METRICS_FILE = "metrics.jsonl"
 ROLLOUTS_FILE = "rollouts.jsonl.gz"
@@ -47,16 +47,16 @@ _MAX_LINE_LENGTH = 1 << 26
 _GZIP = zlib.MAX_WBITS | 16
 
 
-class TruncatedFileError(UserWarning):
+class TruncatedFileWarning(UserWarning):
     """The end of a file could not be read: the process was killed while it wrote."""
 
 
-class Frame(NamedTuple):
+class RecordBatch(NamedTuple):
     """The lines of one write.
 
     Args:
         items: one per line.
-        end: byte of the file after the frame.
+        end: byte of the file after the batch.
         line: number of its first line in the unpacked file, from 1.
     """
 
@@ -68,19 +68,19 @@ class Frame(NamedTuple):
 # -- where they are -------------------------------------------------------------------------------------------
 
 
-def recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Path]:
+def find_recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Path]:
     """Folders at or below a folder that hold such a file, in order of their names."""
     return [found.parent for found in sorted(Path(run).rglob(file))]
 
 
-def newest_recorded(run: str | Path) -> Path:
+def find_newest_recorded(run: str | Path) -> Path:
     """The folder at or below a folder in which rollouts were recorded last; a file of completions itself."""
     if Path(run).suffix == ".ckpt":
         raise FileNotFoundError(f"{run} is a checkpoint, which holds no completions: give the folder of the run")
     if Path(run).is_file():
         return Path(run)
-    found = recorded_folders(run, ROLLOUTS_FILE)
-    if not found and recorded_folders(run):
+    found = find_recorded_folders(run, ROLLOUTS_FILE)
+    if not found and find_recorded_folders(run):
         raise FileNotFoundError(
             f"no rollout is recorded at or below {run}: the first is not done yet, the run has none, as one of SFT or "
             f"DPO, or RunRecord keeps no rows (max_megabytes: 0); lit-rl report {run} has its numbers"
@@ -97,7 +97,7 @@ def newest_recorded(run: str | Path) -> Path:
 
 
 class RunWriter:
-    """Appends to the files of a run, a whole line or frame at a time.
+    """Appends to the files of a run, a whole line or batch at a time.
 
     Where a run resumes, what was recorded after its checkpoint is dropped first: nothing appears twice.
 
@@ -127,7 +127,7 @@ class RunWriter:
         found = {name: getattr(diagnosis, name) for name in ("rule", "message", "details")}
         self._append("rollout", diagnosis.rollout, {"diagnosis": found})
 
-    def end_diagnosis(self, rollout: int, rule: str) -> None:
+    def append_diagnosis_end(self, rollout: int, rule: str) -> None:
         """Append that the condition of a rule no longer holds."""
         self._append("rollout", rollout, {"diagnosis": {"rule": rule, "ended": True}})
 
@@ -135,7 +135,7 @@ class RunWriter:
         append_line(self.folder / METRICS_FILE, {clock: count, "time": time.time(), **entry})
 
 
-def to_json(item: Mapping[str, Any]) -> str:
+def to_json_line(item: Mapping[str, Any]) -> str:
     """An object as one line. NaN and infinities, which JSON lacks, must already be ``None``."""
     return json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
@@ -143,12 +143,12 @@ def to_json(item: Mapping[str, Any]) -> str:
 def append_line(path: Path, item: Mapping[str, Any]) -> None:
     """Append one object, written at once."""
     with path.open("ab") as file:
-        file.write(to_json(item).encode(errors=SURROGATES) + b"\n")
+        file.write(to_json_line(item).encode(errors=SURROGATES) + b"\n")
 
 
-def append_frame(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
-    """Append objects as one frame, written at once."""
-    text = "".join(f"{to_json(item)}\n" for item in items).encode(errors=SURROGATES)
+def append_record_batch(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
+    """Append objects as one batch, written at once."""
+    text = "".join(f"{to_json_line(item)}\n" for item in items).encode(errors=SURROGATES)
     data = gzip.compress(text, compresslevel=6, mtime=0)
     if len(text) > max_unpacked_bytes(len(data)):  # nobody would read it back
         data = gzip.compress(text, compresslevel=0, mtime=0)
@@ -168,10 +168,10 @@ def truncate_after(path: Path, count: int) -> int:
         os.replace(path, path.with_name(path.name + ".old"))
         return 0
     end = 0
-    for frame in read_frames(path) if path.suffix == ".gz" else read_lines(path):
-        if frame.items and _count_of(frame.items[0]) > count:
+    for batch in read_record_batches(path) if path.suffix == ".gz" else read_lines(path):
+        if batch.items and _count_of(batch.items[0]) > count:
             break
-        end = frame.end
+        end = batch.end
     os.truncate(path, end)
     return end
 
@@ -193,12 +193,12 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
     start: dict[str, Any] = {}
     curves: dict[str, dict[int, float]] = {}
     diagnoses: list[Diagnosis] = []
-    for frame in read_lines(file) if file.exists() else ():
-        (item,) = frame.items
-        with _fault_in_line(file, frame.line):
+    for batch in read_lines(file) if file.exists() else ():
+        (item,) = batch.items
+        with _name_faulty_line(file, batch.line):
             if "start" in item:
                 start = item
-                require_fields("start", start["start"], dict.fromkeys(start["start"], _OF_START))
+                require_field_types("start", start["start"], dict.fromkeys(start["start"], _OF_START))
             if entry := item.get("diagnosis"):  # a condition began to hold, or it ended
                 held = [i for i, one in enumerate(diagnoses) if one.rule == entry["rule"] and one.ended is None]
                 if entry.get("ended") and held:
@@ -216,18 +216,18 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
 def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
     """The recorded rollouts of a run, or of a file of completions, in order."""
     path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
-    for frame in read_frames(path):
-        with _fault_in_line(path, frame.line):
-            rollout = head_to_rollout(frame.items[0])
+    for batch in read_record_batches(path):
+        with _name_faulty_line(path, batch.line):
+            rollout = head_to_rollout(batch.items[0])
         rows = []
-        for line, item in enumerate(frame.items[1:], frame.line + 1):
-            with _fault_in_line(path, line):
+        for line, item in enumerate(batch.items[1:], batch.line + 1):
+            with _name_faulty_line(path, line):
                 rows.append(item_to_row(rollout.number, item))
         yield replace(rollout, rows=tuple(rows))
 
 
 @contextmanager
-def _fault_in_line(path: Path, line: int) -> Iterator[None]:
+def _name_faulty_line(path: Path, line: int) -> Iterator[None]:
     """Name the file and the line that does not hold what it should."""
     try:
         yield
@@ -236,8 +236,8 @@ def _fault_in_line(path: Path, line: int) -> Iterator[None]:
         raise UsageError(f"{path}, line {line}, is not in the format of a run: {what}") from error
 
 
-def read_lines(path: Path) -> Iterator[Frame]:
-    """The objects of a file, each as a frame of its own; a torn last line is skipped with a warning."""
+def read_lines(path: Path) -> Iterator[RecordBatch]:
+    """The objects of a file, each as a batch of its own; a torn last line is skipped with a warning."""
     end = 0
     with open_regular(path) as file:
         for number, line in enumerate(iter(partial(file.readline, _MAX_LINE_LENGTH), b""), 1):
@@ -249,11 +249,11 @@ def read_lines(path: Path) -> Iterator[Frame]:
                 _warn_truncated(path, end)
                 return
             end += len(line)
-            yield Frame([item], end, number)
+            yield RecordBatch([item], end, number)
 
 
-def read_frames(path: Path) -> Iterator[Frame]:
-    """The whole frames of a compressed file, in order; the rest of a torn file is skipped with a warning."""
+def read_record_batches(path: Path) -> Iterator[RecordBatch]:
+    """The whole batches of a compressed file, in order; the rest of a torn file is skipped with a warning."""
     end, line = 0, 1
     with open_regular(path) as file:
         left = b""
@@ -277,13 +277,13 @@ def read_frames(path: Path) -> Iterator[Frame]:
             except (zlib.error, EOFError, ValueError, RecursionError):
                 _warn_truncated(path, start)
                 return
-            yield Frame(items, end, line)
+            yield RecordBatch(items, end, line)
             line += len(items)
 
 
 def _warn_truncated(path: Path, start: int) -> None:
     warnings.warn(
-        f"{printable(str(path))} is truncated or damaged: everything after byte {start} is skipped",
-        TruncatedFileError,
+        f"{escape_controls(str(path))} is truncated or damaged: everything after byte {start} is skipped",
+        TruncatedFileWarning,
         3,
     )

@@ -104,7 +104,7 @@ class RecordedRow:
         """Verdict on the last turn's program."""
         return str(self.outcome["verdict"])
 
-    def as_sampled(self, sample: int) -> dict[str, Any]:
+    def to_stored_row(self, sample: int) -> dict[str, Any]:
         """The row as :func:`lit_rl.rollout.sampling_loop.restore_rows` takes it; of one that was recorded whole."""
         ids = self.tokens["ids"]
         chosen = bytearray(len(ids))
@@ -158,7 +158,7 @@ class RecordedRollout:
     sampled_for: str = ""
     loader: int = 0
 
-    def group(self, number: int) -> list[RecordedRow]:
+    def rows_of_group(self, number: int) -> list[RecordedRow]:
         """The rows of a group, best first."""
         rows = [row for row in self.rows if row.group == number]
         return sorted(rows, key=lambda row: (row.reward is None, -(row.reward or 0.0), row.row))
@@ -182,13 +182,13 @@ class Diagnosis(NamedTuple):
     ended: int | None = None
 
     @property
-    def when(self) -> str:
+    def rollouts_text(self) -> str:
         """The rollouts in which the diagnosis held."""
         return f"since rollout {self.rollout}" if self.ended is None else f"rollouts {self.rollout} to {self.ended}"
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """One line for the terminal."""
-        return f"{self.when}: {self.message}"
+        return f"{self.rollouts_text}: {self.message}"
 
 
 @dataclass(frozen=True)
@@ -217,8 +217,8 @@ class RecordedMetrics:
 
 
 def head_to_rollout(head: Mapping[str, Any]) -> RecordedRollout:
-    """A rollout from the first line of its frame, without its rows."""
-    return _build(RecordedRollout, head, number=int(head["rollout"]), rows=())
+    """A rollout from the first line of its batch, without its rows."""
+    return _build_dataclass(RecordedRollout, head, number=int(head["rollout"]), rows=())
 
 
 def row_to_item(row: RecordedRow) -> dict[str, Any]:
@@ -233,22 +233,22 @@ def item_to_row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
     failing, ids, tokens = item["failing"], tuple(item["prompt_ids"]), item["tokens"]
     changed = {"prompt_ids": ids, "failing": None if failing is None else (int(failing[0]), int(failing[1]))}
     turns = tuple(_item_to_turn(turn) for turn in item["turns"])
-    row = _build(RecordedRow, item, rollout=int(rollout), turns=turns, tokens=tokens, **changed)
+    row = _build_dataclass(RecordedRow, item, rollout=int(rollout), turns=turns, tokens=tokens, **changed)
     if row.program is not None:
-        require_fields("program", row.program, {"source": str})
-    _require_kinds("prompt_ids", ids, {int})
+        require_field_types("program", row.program, {"source": str})
+    _require_types("prompt_ids", ids, {int})
     end = max(turn.end for turn in turns)
     for name, values in tokens.items():
-        _require_kinds(f"tokens.{name}", values, {int} if name == "ids" else {int, float, NoneType})
+        _require_types(f"tokens.{name}", values, {int} if name == "ids" else {int, float, NoneType})
         if len(values) < end:
             raise ArgumentError(f"tokens.{name}", f"the {end} values of its turns", str(len(values)))
     return row
 
 
 def _item_to_turn(item: Mapping[str, Any]) -> RecordedTurn:
-    turn = _build(RecordedTurn, item, spans=unpack_spans(item["spans"]))
-    require_fields("outcome", turn.outcome, _OUTCOME)
-    _require_kinds("spans", chain.from_iterable(turn.spans), {int})
+    turn = _build_dataclass(RecordedTurn, item, spans=unpack_spans(item["spans"]))
+    require_field_types("outcome", turn.outcome, _OUTCOME)
+    _require_types("spans", chain.from_iterable(turn.spans), {int})
     if turn.start < 0:
         raise ArgumentError("start", "a column", str(turn.start))
     return turn
@@ -265,21 +265,21 @@ _OUTCOME: Mapping[str, Any] = {
 """Fields of an outcome that are shown."""
 
 
-def _build(kind: type[Made], item: Mapping[str, Any], **built: Any) -> Made:
+def _build_dataclass(kind: type[Made], item: Mapping[str, Any], **built: Any) -> Made:
     """An object of a dataclass from a line, which may have fields of other versions, and from what was built of it."""
     known = {name: one for name, one in constructor_parameters(cast(Any, kind)).items() if name not in built}
     needed = {name: one.annotation for name, one in known.items() if name in item or one.default is one.empty}
-    require_fields(kind.__name__, item, needed)
+    require_field_types(kind.__name__, item, needed)
     return kind(**{name: item[name] for name in known if name in item}, **built)
 
 
-def require_fields(where: str, item: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+def require_field_types(where: str, item: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
     """Raise ArgumentError unless fields are of these types; one that is missing is ``None``."""
     for name, hint in hints.items():
         check(item.get(name), hint, f"{where}.{name}")
 
 
-def _require_kinds(where: str, values: Iterable[Any], kinds: set[type]) -> None:
+def _require_types(where: str, values: Iterable[Any], kinds: set[type]) -> None:
     """Raise ArgumentError unless all values are of these types: a look at the types alone is fast."""
     if odd := set(map(type, values)) - kinds:
         raise ArgumentError(where, "numbers", ", ".join(sorted(one.__name__ for one in odd)))

@@ -17,7 +17,7 @@ _WIDTH = 70
 _NEWLINE = re.compile("\r\n|\r|\n")  # as Python counts lines; splitlines knows more ends of lines
 
 
-def stop_text(row: RecordedRow) -> str:
+def verdict_and_cause_text(row: RecordedRow) -> str:
     """The verdict and its cause in one line; of a row that did not pass, also what ended its text early."""
     outcome = row.outcome
     verdict = outcome.get("robot_verdict") or row.verdict
@@ -36,12 +36,12 @@ def stop_text(row: RecordedRow) -> str:
     return f"{verdict}{cause}{where}{counted}{cut}"
 
 
-def number_text(value: float | None, digits: int = 4) -> str:
+def format_number(value: float | None, digits: int = 4) -> str:
     """So many significant digits, or ``none``; 1,000 is not 1e+03."""
     return "none" if value is None else f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
-def clock_text(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """``1:02`` or ``3:01:02``."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
@@ -71,7 +71,7 @@ def describe_outcome(row: RecordedRow) -> list[tuple[str, str]]:
     return [(heading, text.rstrip()) for heading, text in parts if text.strip()]
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     """A text that cannot steer the terminal: control characters, but for ends of lines and tabs, are spelled out."""
     return "".join(one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in text)
 
@@ -80,7 +80,7 @@ def printable(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class TokenValue:
+class TokenValueKind:
     """One way to colour tokens.
 
     Args:
@@ -104,33 +104,33 @@ def _log_ratio(tokens: Tokens, i: int, over: str, under: str) -> float | None:
 
 
 KINDS = {
-    "credit": TokenValue("credit", lambda t, i: t["credit"][i], True, "part of the reward"),
-    "advantage": TokenValue("advantage", lambda t, i: t["advantage"][i], True, "advantage"),
-    "ratio": TokenValue(
+    "credit": TokenValueKind("credit", lambda t, i: t["credit"][i], True, "part of the reward"),
+    "advantage": TokenValueKind("advantage", lambda t, i: t["advantage"][i], True, "advantage"),
+    "ratio": TokenValueKind(
         "logprob_update",
         lambda t, i: _log_ratio(t, i, "logprob_update", "then"),
         True,
         "log of the probability in the last update over that when sampled",
     ),
-    "entropy": TokenValue("entropy", lambda t, i: t["entropy"][i], False, "nats"),
-    "surprise": TokenValue(
+    "entropy": TokenValueKind("entropy", lambda t, i: t["entropy"][i], False, "nats"),
+    "surprise": TokenValueKind(
         "logprob_sampled",
         lambda t, i: None if (p := t["logprob_sampled"][i]) is None else 0.0 - p,
         False,
         "nats, as sampled",
     ),
-    "reference": TokenValue(
+    "reference": TokenValueKind(
         "logprob_ref",
         lambda t, i: _log_ratio(t, i, "then", "logprob_ref"),
         True,
         "log of the probability over that under the reference",
     ),
-    "value": TokenValue("value", lambda t, i: t["value"][i], True, "the critic's, before the update"),
+    "value": TokenValueKind("value", lambda t, i: t["value"][i], True, "the critic's, before the update"),
 }
 """By name; the page of ``lit-rl report --html`` has the same."""
 
 
-def token_values(row: RecordedRow, kind: str) -> dict[int, float]:
+def token_values_by_column(row: RecordedRow, kind: str) -> dict[int, float]:
     """The values of a row's own tokens by column; none where they were not recorded."""
     how = KINDS[kind]
     if how.needs not in row.tokens:
@@ -140,13 +140,13 @@ def token_values(row: RecordedRow, kind: str) -> dict[int, float]:
     return {column: value for column, value in found.items() if value is not None}
 
 
-def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator[str]:
+def value_table_lines(row: RecordedRow, number: int, kind: str, most: int) -> Iterator[str]:
     """A line for each run of tokens of equal value in a turn: the value, how many tokens, their text."""
-    values, turn = token_values(row, kind), row.turns[number]
+    values, turn = token_values_by_column(row, kind), row.turns[number]
     if not values:
         return
     tokens = [(values.get(turn.start + i), piece) for i, piece in enumerate(turn.token_texts())]
-    runs = [list(run) for _, run in groupby(tokens, key=lambda token: number_text(token[0]))]
+    runs = [list(run) for _, run in groupby(tokens, key=lambda token: format_number(token[0]))]
     by_size = sorted(range(len(runs)), key=lambda i: -abs(runs[i][0][0] or 0.0))
     kept = sorted(by_size[: most or None])
     yield f"{kind:>10}  tokens  text"
@@ -154,7 +154,7 @@ def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator
     for value, run in ((runs[i][0][0], runs[i]) for i in kept):
         text = "".join(piece for _, piece in run)
         shown = repr(text) if len(text) <= _WIDTH else f"{text[:half]!r} ... {text[-half:]!r}"
-        yield f"{number_text(value):>10}  {len(run):6}  {shown if text else '(no text)'}"
+        yield f"{format_number(value):>10}  {len(run):6}  {shown if text else '(no text)'}"
     if len(kept) < len(runs):
         left = len(runs) - len(kept)
         yield f"{left} more {'is' if left == 1 else 'are'} nearer to 0; --lines 0 prints all"

@@ -34,7 +34,7 @@ _MAX_VALUE = 1 << 20
 """Bytes of a configuration that are read: those of real runs have some thousands."""
 
 
-class Difference(NamedTuple):
+class SettingDifference(NamedTuple):
     """A setting that differs between runs.
 
     Args:
@@ -46,7 +46,7 @@ class Difference(NamedTuple):
     runs: Mapping[str, Sequence[str]]
 
 
-class Change(NamedTuple):
+class SettingChange(NamedTuple):
     """A setting that a resumed run was given otherwise than the start before.
 
     Args:
@@ -71,20 +71,20 @@ def read_settings(folder: Path) -> dict[str, str]:
     """Every setting of a run of the command line by its name; empty without a file that can be read."""
     try:
         with open_regular(folder / CONFIG_FILE) as file:
-            return settings_of(file.read(_MAX_VALUE).decode())
+            return setting_texts_by_name(file.read(_MAX_VALUE).decode())
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
 
 
-def settings_of(config: str | Mapping[str, Any]) -> dict[str, str]:
+def setting_texts_by_name(config: str | Mapping[str, Any]) -> dict[str, str]:
     """Every setting of a configuration, as YAML or as read, by its name; where the run is saved is left out."""
     read = load_yaml(config) if isinstance(config, str) else config
     flat = dict(_flatten("", read, _one_line_text)) if isinstance(read, Mapping) else {}
     return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
 
 
-def setting_values(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting of a configuration by its name, as :func:`settings_of`, but numbers stay numbers, for loggers."""
+def setting_values_by_name(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting of a configuration by its name, as :func:`setting_texts_by_name`; numbers stay numbers."""
     return dict(_flatten("", config, lambda value: value))
 
 
@@ -93,12 +93,12 @@ def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if not _is_seed(name)}
 
 
-def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
+def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> list[SettingDifference]:
     """Settings that differ between runs; the trainer's and seeds last.
 
     An argument is compared between the runs whose class takes it. Seeds that repeat the run's own are left out.
     """
-    known = _align_groups({run: of_run for run, of_run in settings.items() if of_run})
+    known = _expand_null_groups({run: of_run for run, of_run in settings.items() if of_run})
     names = dict.fromkeys(name for of_run in known.values() for name in of_run)
     found = []
     # The trainer's after all others, seeds last.
@@ -113,7 +113,7 @@ def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> list[Diff
                 runs.setdefault(of_run.get(name, NOT_SET), []).append(run)
         repeats = name != _SEED and _is_seed(name) and all(one.get(name) == one.get(_SEED) for one in known.values())
         if len(runs) > 1 and not repeats:
-            found.append(Difference(name, runs))
+            found.append(SettingDifference(name, runs))
     return found
 
 
@@ -135,9 +135,9 @@ _OF_TEXTS = ("SFT", "DPO")
 """Methods that count updates: their checkpoints count no rollouts."""
 
 
-def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, Any]) -> list[Change]:
+def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, Any]) -> list[SettingChange]:
     """Return each setting that differs from those of the start before: in force, or ignored and why."""
-    old, new = settings_of(before), settings_of(now)
+    old, new = setting_texts_by_name(before), setting_texts_by_name(now)
     changes = []
     for name, _ in settings_that_differ({"before": old, "now": new}):
         was, given = old.get(name, NOT_SET), new.get(name, NOT_SET)
@@ -151,7 +151,7 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
         why = next((reason for prefix, reason in _OF_CHECKPOINT.items() if name.startswith(prefix)), "")
         if name in _OF_WEIGHTS and not any(key.startswith("model.policy.lora.") for key in new):
             why = "the weights are the checkpoint's"
-        changes.append(Change(name, was, given, why))
+        changes.append(SettingChange(name, was, given, why))
     return changes
 
 
@@ -165,7 +165,7 @@ def locate_setting(config: Any, name: str) -> tuple[str, Any]:
     return ".".join(keys), config
 
 
-def _align_groups(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+def _expand_null_groups(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
     """Give a run whose group of settings is null each setting of that group as null: ``lora.rank``."""
     names = dict.fromkeys(name for of_run in settings.values() for name in of_run)
     groups = {name: [other for other in names if other.startswith(f"{name}.")] for name in names}

@@ -322,8 +322,8 @@ def rewrite_loop_counters(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) ->
     in_epoch = position > 0 or trainer.max_steps != -1
     if not in_epoch:  # Lightning gives the loader its state within an epoch only
         loader = trainer.fit_loop._data_source.dataloader()
-        if hasattr(loader, "warn_about_order"):
-            loader.warn_about_order(loaders[0])
+        if hasattr(loader, "warn_if_order_differs"):
+            loader.warn_if_order_differs(loaders[0])
     _set_counters(loop["epoch_progress"], epoch)
     if position:
         for counts in loop["epoch_progress"].values():

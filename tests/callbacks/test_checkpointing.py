@@ -22,7 +22,7 @@ from support.small_runs import adam, build_module, everything
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
-from lit_rl.callbacks.checkpointing import random_states, restore_random_state
+from lit_rl.callbacks.checkpointing import gather_random_states, restore_random_state
 from lit_rl.execution import SandboxError
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import GRPO, PPO, SFT, Optimization, RolloutModule
@@ -326,7 +326,7 @@ DRAWS: dict[str, Callable[[], float]] = {
 def test_restored_generators_draw_the_same_again() -> None:
     for draw in DRAWS.values():
         draw()  # of a pair of normal numbers the second is kept for the next call
-    states = random_states()
+    states = gather_random_states()
     drawn = {name: [draw() for _ in range(5)] for name, draw in DRAWS.items()}
     assert all([draw() for _ in range(5)] != drawn[name] for name, draw in DRAWS.items())
     restore_random_state(states[0])

@@ -18,7 +18,7 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.callbacks import CompletionWriter, ExecutionEvaluation
 from lit_rl.data import CompletionFile
 from lit_rl.modules import SFT
-from lit_rl.run_files.files import append_frame, read_rollouts
+from lit_rl.run_files.files import append_record_batch, read_rollouts
 from lit_rl.run_files.records import RecordedRow
 from lit_rl.types import Sampling
 
@@ -94,7 +94,7 @@ def test_what_passed_is_learned_as_it_was_sampled(make: Any, tmp_path: Path, kee
     for number, item in enumerate(items):
         item["turns"][-1]["outcome"] = {"verdict": verdicts[number % 4]}
     path.unlink()
-    append_frame(path, [lines[0], *items, items[0]])  # the first row twice
+    append_record_batch(path, [lines[0], *items, items[0]])  # the first row twice
     kept = [row for number, row in enumerate(rows) if keep == "all" or verdicts[number % 4] == "passed"]
     distinct = list({(row.task_id, tuple(turn.text for turn in row.turns)): row for row in kept}.values())
     problems = CompletionFile(str(path), keep=keep).problems("train")
@@ -132,7 +132,7 @@ def test_rows_whose_learned_turn_does_not_fit_teach_nothing(make: Any, tmp_path:
     assert found == {(False, True), (True, True), (True, False)}
 
 
-@pytest.mark.filterwarnings("ignore::lit_rl.run_files.files.TruncatedFileError")
+@pytest.mark.filterwarnings("ignore::lit_rl.run_files.files.TruncatedFileWarning")
 def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl.gz"
     predicted(make(), path)

@@ -15,7 +15,7 @@ from support.two_turns import rows_of
 
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.callbacks.completion_log import conversation, row_as_markdown
+from lit_rl.callbacks.completion_log import conversation_messages, row_as_markdown
 from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout, SingleTurn
@@ -202,9 +202,9 @@ def test_all_turns_of_a_row_are_written_with_what_the_environment_said() -> None
     def decode(ids: Sequence[int], reason: StopReason, stops: Sequence[str]) -> tuple[str, Any]:
         return "".join(map(chr, ids)), ()
 
-    assert conversation(rows, 0, decode) == [("turn 1", "xx"), ("environment", "Hi"), ("turn 2", "x")]
-    assert conversation(rows, 0)[1] == ("environment", "(2 tokens)")
-    assert conversation(rows, 1, decode) == [("completion", "x")]
+    assert conversation_messages(rows, 0, decode) == [("turn 1", "xx"), ("environment", "Hi"), ("turn 2", "x")]
+    assert conversation_messages(rows, 0)[1] == ("environment", "(2 tokens)")
+    assert conversation_messages(rows, 1, decode) == [("completion", "x")]
     judgement = Judgement(rows.problems[0], None, Outcome(P))
-    text = row_as_markdown(judgement, conversation(rows, 0, decode))
+    text = row_as_markdown(judgement, conversation_messages(rows, 0, decode))
     assert text.endswith("turn 1:\n\n    xx\n\nenvironment:\n\n    Hi\n\nturn 2:\n\n    x")

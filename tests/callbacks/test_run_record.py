@@ -22,7 +22,7 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import GRPO, SFT, RolloutModule
-from lit_rl.reports.recorded_rows import choose_rows, rounded
+from lit_rl.reports.recorded_rows import choose_rows, round_significant
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.run_files.files import METRICS_FILE, RunWriter, read_lines, read_rollouts
@@ -111,8 +111,8 @@ def test_the_stop_string_that_ended_a_turn_is_recorded(byte_tokenizer: str, tmp_
 
 def test_numbers_keep_four_digits_at_any_size() -> None:
     values = torch.tensor([[0.0, 123456.0, -1.23456e-5], [float("nan"), -float("inf"), 0.99999]])
-    assert rounded(values) == [[0.0, 123500.0, -1.235e-5], [None, None, 1.0]]
-    assert rounded(values[:1]) == [[0.0, 123500.0, -1.235e-5]]
+    assert round_significant(values) == [[0.0, 123500.0, -1.235e-5], [None, None, 1.0]]
+    assert round_significant(values[:1]) == [[0.0, 123500.0, -1.235e-5]]
 
 
 def test_the_rows_that_tell_most_are_kept() -> None:

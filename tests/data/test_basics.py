@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from lit_rl.data.basics.basics_task import HELD_OUT, SOLVED, Basics
-from lit_rl.data.basics.problems import END_OF_TURN, REPAIR_TEMPLATE, normalised_tree
+from lit_rl.data.basics.problems import END_OF_TURN, REPAIR_TEMPLATE, dump_normalised_tree
 from lit_rl.data.prompts import Form
 from lit_rl.data.task import Split
 from lit_rl.execution.interface import Verdict
@@ -31,7 +31,7 @@ def validation() -> list[Problem]:
 
 
 def programs(problems: list[Problem]) -> set[str]:
-    return {normalised_tree(str(problem.reference)) for problem in problems}
+    return {dump_normalised_tree(str(problem.reference)) for problem in problems}
 
 
 def families(problems: list[Problem]) -> Counter[str]:
@@ -46,7 +46,7 @@ def test_no_validation_program_is_trained_on_under_any_seed_or_wording(
     trained = programs(train) | programs(other.problems("train"))
     assert not trained & (programs(validation) | programs(other.problems("validation")))
     assert len(trained) > 2400 and Basics().problems("test") == []
-    assert not {normalised_tree(head + body + "\n") for head, body in SOLVED} & (trained | programs(validation))
+    assert not {dump_normalised_tree(head + body + "\n") for head, body in SOLVED} & (trained | programs(validation))
 
 
 def test_held_out_families_are_never_trained_on_and_train_has_no_part_of_them(train: list[Problem]) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import pytest
 
-from lit_rl.data.basics.families import FAMILIES, NUM_CASES, Draw, Family, draw
-from lit_rl.data.basics.problems import Rendering, Trees, build_problem, normalised_tree
+from lit_rl.data.basics.families import FAMILIES, NUM_CASES, DrawnFunction, Family, draw_function
+from lit_rl.data.basics.problems import NormalisedTreeCache, RenderingSettings, build_problem, dump_normalised_tree
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.languages import how_to_install, toolchain
 from lit_rl.execution.sandbox import Sandbox
@@ -93,9 +93,9 @@ ORACLES: dict[str, Callable[..., Any]] = {
 
 def drawn(
     family: Family, count: int, language: Literal["python", "javascript"] = "python"
-) -> list[tuple[Draw, Problem]]:
-    draws = [draw(family, Random(f"test {family.name} {i}")) for i in range(count)]
-    return [(d, build_problem(d, Rendering(bug_share=0.6, language=language))) for d in draws]
+) -> list[tuple[DrawnFunction, Problem]]:
+    draws = [draw_function(family, Random(f"test {family.name} {i}")) for i in range(count)]
+    return [(d, build_problem(d, RenderingSettings(bug_share=0.6, language=language))) for d in draws]
 
 
 def function_of(source: str, name: str) -> Callable[..., Any]:
@@ -141,10 +141,12 @@ def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_c
 def test_trees_that_are_put_together_are_those_of_the_programs() -> None:
     """Numbers are filled into the tree of another program of the same shape."""
     for family in FAMILIES:
-        trees, rng = Trees(), Random(7)
+        trees, rng = NormalisedTreeCache(), Random(7)
         for _ in range(20):
-            drawn = draw(family, rng)
-            assert trees.of(drawn) == normalised_tree(drawn.program(drawn.bodies()[0])), family.name
+            drawn = draw_function(family, rng)
+            assert trees.tree_of(drawn) == dump_normalised_tree(
+                drawn.program_from_body(drawn.correct_and_buggy_bodies()[0])
+            ), family.name
 
 
 def test_the_sandbox_agrees_in_javascript_that_references_pass_and_bugs_do_not(sandbox: Sandbox) -> None:

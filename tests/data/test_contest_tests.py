@@ -11,11 +11,11 @@ import pytest
 from lit_rl.data.contests import contest_tests
 from lit_rl.data.contests.contest_tests import (
     ContestTest,
-    contest_check,
-    missing_tolerance,
+    build_contest_check,
+    decode_hidden_tests,
     normalise_tests,
-    read_hidden_tests,
     stated_tolerance,
+    tolerance_check_lacks,
 )
 from lit_rl.execution.checks import CallTests, Checker, StdioTests
 from lit_rl.execution.interface import Verdict
@@ -78,25 +78,25 @@ def test_tests_without_input_and_output_are_no_tests(stored):
 
 def test_checks_are_calls_or_stdio():
     printed = StdioTests((("1 2\n", "3\n"),), timeout_seconds=6.0, compare="decimals")
-    assert contest_check(STDIN, 6.0, in_class=True) == printed
-    method = contest_check(CALL, 6.0, in_class=True)
+    assert build_contest_check(STDIN, 6.0, in_class=True) == printed
+    method = build_contest_check(CALL, 6.0, in_class=True)
     assert isinstance(method, CallTests) and method.entry_point == "Solution.solve"
     assert method.cases == ((([1, 2], "a"), [3]),) and method.timeout_seconds == 6.0
-    assert contest_check(CALL, 6.0, in_class=False).entry_point == "solve"
+    assert build_contest_check(CALL, 6.0, in_class=False).entry_point == "solve"
     with pytest.raises(ValueError, match=r"one kind, got \['None', 'solve'\]"):
-        contest_check(STDIN + CALL, 6.0, in_class=False)
+        build_contest_check(STDIN + CALL, 6.0, in_class=False)
 
 
 def test_a_tuple_is_taken_for_the_list_that_json_stores_at_any_depth():
     tests = normalise_tests([{"input": "1", "output": "[[1, 2], [3]]", "fn_name": "pairs"}])
-    check = contest_check(tests, 6.0, in_class=False)
+    check = build_contest_check(tests, 6.0, in_class=False)
     assert matches(((1, 2), [3]), check.cases[0][1], check)
     assert not matches(((1, 2), (4,)), check.cases[0][1], check)
     assert not matches(({1, 2}, [3]), check.cases[0][1], check)
 
 
 def passes(value, stored):
-    check = contest_check(normalise_tests({"fn_name": "f", **stored}), 6.0, in_class=False)
+    check = build_contest_check(normalise_tests({"fn_name": "f", **stored}), 6.0, in_class=False)
     answers = Answers(f"{{}}\n{plain.dumps(value)}\n".encode(), 1, None, lambda _: Verdict.EXCEPTION)
     return answers.verdicts_of_calls(check)[0] is Verdict.PASSED
 
@@ -163,10 +163,10 @@ def test_an_error_is_denied_where_fractions_are_compared_more_strictly():
     words, calls = replace(exact, compare="tokens"), CallTests((((1,), [0.5]),), "f", tolerance=1e-6)
     statement = "The relative error must not exceed 10^-{}.".format
     checks = (exact, whole, words, calls)
-    assert [missing_tolerance(statement(6), check) for check in checks] == [1e-6, None, None, None]
-    assert [missing_tolerance(statement(4), check) for check in checks] == [1e-4, None, 1e-4, 1e-4]
+    assert [tolerance_check_lacks(statement(6), check) for check in checks] == [1e-6, None, None, None]
+    assert [tolerance_check_lacks(statement(4), check) for check in checks] == [1e-4, None, 1e-4, 1e-4]
     judged = replace(exact, checker=Checker("import sys"))
-    assert missing_tolerance(statement(4), judged) is None and missing_tolerance("Print it.", exact) is None
+    assert tolerance_check_lacks(statement(4), judged) is None and tolerance_check_lacks("Print it.", exact) is None
 
 
 def packed(content: bytes) -> str:
@@ -176,7 +176,7 @@ def packed(content: bytes) -> str:
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_a_pickled_text_is_read_by_every_protocol(protocol):
     text = json.dumps([{"input": "ä" * 300, "output": "\U0001f600"}])
-    assert read_hidden_tests(packed(pickle.dumps(text, protocol))) == json.loads(text)
+    assert decode_hidden_tests(packed(pickle.dumps(text, protocol))) == json.loads(text)
 
 
 class Trap:
@@ -195,11 +195,11 @@ class Trap:
 )
 def test_a_pickle_of_anything_but_one_text_is_refused_and_never_loaded(stored):
     with pytest.raises(ValueError):
-        read_hidden_tests(stored)
+        decode_hidden_tests(stored)
 
 
 def test_hidden_tests_that_unpack_to_too_much_are_refused(monkeypatch):
     monkeypatch.setattr(contest_tests, "MAX_HIDDEN_BYTES", 1000)
-    assert read_hidden_tests(packed(b"[" + b" " * 900 + b"]")) == []
+    assert decode_hidden_tests(packed(b"[" + b" " * 900 + b"]")) == []
     with pytest.raises(ValueError, match="unpack to more than 1000 bytes"):
-        read_hidden_tests(packed(b"[" + b" " * 1100 + b"]"))
+        decode_hidden_tests(packed(b"[" + b" " * 1100 + b"]"))

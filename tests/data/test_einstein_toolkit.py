@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.data.numerical.cactus import read_thorns
+from lit_rl.data.numerical.cactus import read_thorn_sources
 from lit_rl.data.numerical.einstein_toolkit import EinsteinToolkit, thorn_prompt
 from lit_rl.execution import ReferenceText
 
@@ -45,7 +45,7 @@ def tree(tmp_path) -> Path:
 
 
 def rows(tree):
-    return {(row.thorn_name, row.src_filename): row for row in read_thorns(tree)}
+    return {(row.thorn_name, row.src_filename): row for row in read_thorn_sources(tree)}
 
 
 def test_every_source_file_that_somebody_wrote_is_a_row(tree):

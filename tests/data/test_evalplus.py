@@ -13,7 +13,7 @@ from support.edited_programs import mutated
 from support.named_jobs import judge_named
 
 from lit_rl.data.mbpp import MBPPPlus
-from lit_rl.data.mbpp_plus import restored_inputs
+from lit_rl.data.mbpp_plus import restore_inputs
 from lit_rl.data.rows import read_rows
 from lit_rl.execution import Sandbox
 
@@ -36,7 +36,7 @@ def by_evalplus(rows: dict[str, Any], programs: dict[tuple[str, int], str]) -> d
         row = rows[name]
         function = row.text("entry_point")
         if name not in expected:
-            inputs = restored_inputs(row)
+            inputs = restore_inputs(row)
             truth = row.text("prompt") + row.text("canonical_solution")
             expected[name] = (
                 inputs,

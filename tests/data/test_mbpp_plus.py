@@ -8,7 +8,7 @@ from math import inf, nan
 
 import pytest
 
-from lit_rl.data.mbpp_plus import ArgumentType, reference_test, restored_inputs, written_check
+from lit_rl.data.mbpp_plus import ArgumentType, check_from_test_source, reference_test_source, restore_inputs
 from lit_rl.data.rows import Row, RowError, read_rows
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.interface import wall_limit
@@ -55,7 +55,7 @@ def test_json_values_get_back_the_types_of_the_examples(seen, stored, restored):
 
 def test_inputs_that_are_no_arguments_name_the_row():
     with pytest.raises(RowError, match=r"own\.jsonl, row 1, field 'plus_input': \[0\]: expected a list of Any, got 3"):
-        restored_inputs(plus_row(plus_input=[3]))
+        restore_inputs(plus_row(plus_input=[3]))
 
 
 def check_of(test: str):
@@ -87,7 +87,7 @@ COMPARED = {
 @pytest.mark.parametrize("name", COMPARED)
 def test_a_program_is_compared_with_the_reference(name):
     row, task, rights, wrong = COMPARED[name]
-    check = check_of(reference_test(row, task))
+    check = check_of(reference_test_source(row, task))
     for right in rights:
         check(right)
     with pytest.raises(AssertionError):
@@ -101,7 +101,7 @@ def written(inputs: str, results: str, slack: object = 0) -> str:
 
 
 def test_written_results_become_cases_with_the_row_s_tolerance():
-    check = written_check(written("[[3, [1]], [4, [2]]]", "[-inf, 2.5]", 0.0001), "", "f")
+    check = check_from_test_source(written("[[3, [1]], [4, [2]]]", "[-inf, 2.5]", 0.0001), "", "f")
     cases = (((3, [1]), -inf), ((4, [2]), 2.5))
     assert check == CallTests(cases, "f", tolerance=0.0001, as_evalplus=True, shared_timeout=True)
     assert check.wall_budget_seconds == wall_limit(check.timeout_seconds)
@@ -139,7 +139,7 @@ REFERENCES = {
 @pytest.mark.parametrize("name", GRADED)
 def test_other_rows_are_compared_with_a_reference(name):
     test, compare, right, wrong = GRADED[name]
-    made = written_check(test, REFERENCES[name], "f", compare)
+    made = check_from_test_source(test, REFERENCES[name], "f", compare)
     assert isinstance(made, AssertTests) and "numpy" not in made.test
     check = check_of(made.test)
     check(right)
@@ -180,7 +180,7 @@ def test_answers_are_close_as_evalplus_has_it(value, expected, atol, passes):
     assert matches(value, expected, written_out) is passes
     row = solved(f"    from math import inf, nan\n    return {expected!r}\n", atol=atol)
     with nullcontext() if passes else pytest.raises(AssertionError):
-        check_of(reference_test(row, 11))(lambda numbers: value)
+        check_of(reference_test_source(row, 11))(lambda numbers: value)
 
 
 def flat(value: object) -> object:
@@ -209,7 +209,7 @@ def test_real_inputs_are_those_that_evalplus_wrote_out(real_data):
     differ = []
     for row in read_rows(str(real_data / "evalplus" / "MbppPlus.jsonl.gz")):
         number = int(row.text("task_id").split("/")[1])
-        restored = restored_inputs(row)
+        restored = restore_inputs(row)
         line = next(line for line in origin[number].split("\n") if line.startswith("inputs = "))
         tree = InfinityWritten().visit(ast.parse(line.removeprefix("inputs = "), mode="eval"))
         written = [tuple(arguments) for arguments in ast.literal_eval(tree)]

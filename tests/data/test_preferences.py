@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from support.few_examples import given
 
-from lit_rl.data.preferences import PreferencePair, PreferencePairs, make_pairs, pair_of, write_pairs
+from lit_rl.data.preferences import PreferencePair, PreferencePairs, make_pairs, pair_from_problem, write_pairs
 from lit_rl.data.rows import RowError
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
@@ -59,7 +59,7 @@ def test_what_is_written_is_read_back(tmp_path):
     path = tmp_path / "new" / "pairs.jsonl"
     assert write_pairs(path, pairs) == 2
     problems = PreferencePairs(str(path)).problems("train")
-    assert [pair_of(problem) for problem in problems] == pairs
+    assert [pair_from_problem(problem) for problem in problems] == pairs
     assert [problem.task_id for problem in problems] == ["task/1/0", "task/1/1"]
     assert problems[1].prompt == chat
     assert [file.name for file in path.parent.iterdir()] == ["pairs.jsonl"]

@@ -48,8 +48,8 @@ def run(
 ) -> Any:
     """Start or go on, four problems a rollout on any number of ranks: an epoch has three rollouts."""
     batch_size = kwargs.pop("batch_size", 4 // devices)
-    trainer = trainer_of(name, callback.run.path, devices, callbacks=[callback, *others], **kwargs)
-    trainer.fit(made, Words(batch_size=batch_size), ckpt_path=callback.prepare(trainer))
+    trainer = trainer_of(name, callback.run_folder.path, devices, callbacks=[callback, *others], **kwargs)
+    trainer.fit(made, Words(batch_size=batch_size), ckpt_path=callback.lock_and_resolve_checkpoint(trainer))
     return whole_weights(made)
 
 

@@ -39,7 +39,7 @@ def run(tokenizer: str, strategy: str, folder: Path, devices: int, *others: Any)
     )
     callback = Checkpointing(str(folder), 1)
     trainer = trainer_of(strategy, folder, devices, callbacks=[callback, *others])
-    trainer.fit(module, Programs(batch_size=4 // devices), ckpt_path=callback.prepare(trainer))
+    trainer.fit(module, Programs(batch_size=4 // devices), ckpt_path=callback.lock_and_resolve_checkpoint(trainer))
     return whole_weights(module), engine.sessions
 
 

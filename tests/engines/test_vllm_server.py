@@ -169,7 +169,9 @@ def test_a_server_that_dies_stops_the_run_with_a_checkpoint_from_which_it_goes_o
         module = make_module(engine=engine, max_rollouts=rollouts, sampler_check=None)
         callback = Checkpointing(str(tmp_path / "run"), every_n_rollouts=50)
         trainer = trainer_of("auto", tmp_path, 1, callbacks=[callback])
-        trainer.fit(module, Words(batch_size=3), ckpt_path=callback.prepare(trainer), weights_only=False)
+        trainer.fit(
+            module, Words(batch_size=3), ckpt_path=callback.lock_and_resolve_checkpoint(trainer), weights_only=False
+        )
         return module
 
     stub.failures = [200] * 29 + [503] * 99  # twelve rows a rollout

@@ -199,7 +199,7 @@ def test_a_tree_is_hidden_where_the_toolchain_is_visible(folder, namespaces, ver
         Path(made, "linked").symlink_to("tree")
         files = "tree/sub/secret linked/sub/secret .git/objects/secret copies/secret beside"
         command = f"cd {made}; for f in {files} {made}/tree/sub/secret; do cat $f && echo $f; done; gcc --version"
-        hidden = [*build.hidden_folders(f"{made}/linked"), f"{made}/copies"]
+        hidden = [*build.folders_to_hide(f"{made}/linked"), f"{made}/copies"]
         report = boxed_at(command, hidden=hidden, namespaces=namespaces, landlock_version=version)
         assert report.log.count("int secret;") == 1 and "int secret;beside" in report.log
         assert report.status == 0, report.log
@@ -251,7 +251,7 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
     failing[:] = ["always"]
     with pytest.raises(BoxError):
         build.judge_build_and_run(client, mine, check)
-    build._forget_masked_trees()
+    build._remove_masked_trees()
 
 
 # --- faults of the task -----------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from lit_rl.data.numerical import plotfile
 from lit_rl.data.numerical.plotfile import (
     MAX_HEADER_LENGTH,
     Box,
+    MultiLevelField,
     PlotfileError,
-    Variable,
-    read_header,
-    read_variable,
-    similarity,
+    field_similarity,
+    parse_header,
+    read_field,
 )
 
 HEADER = """HyperCLaw-V1.1
@@ -87,11 +87,11 @@ def reader(contents):
 
 
 def test_levels_boxes_and_byte_orders_are_read():
-    assert read_header(HEADER) == (["density", "pressure"], ["Level_0/Cell", "Level_1/Cell"])
-    density = read_variable(reader(files()), "density")
+    assert parse_header(HEADER) == (["density", "pressure"], ["Level_0/Cell", "Level_1/Cell"])
+    density = read_field(reader(files()), "density")
     assert density.boxes == ((Box((0, 0), (1, 0)),), (Box((0, 0), (0, 1)), Box((1, 0), (1, 1))))
     assert [[list(cells) for cells in level] for level in density.values] == [[[1, 2]], [[3, 4], [5, 6]]]
-    pressure = read_variable(reader(files()), "pressure")
+    pressure = read_field(reader(files()), "pressure")
     assert [list(cells) for level in pressure.values for cells in level] == [[10, 20], [30, 40], [50, 60]]
 
 
@@ -120,22 +120,22 @@ def test_a_broken_plotfile_is_an_error_and_nothing_else():
     for damage in DAMAGES:
         variable = "pressure" if "D_00000" in str(damage) else "density"
         with pytest.raises(PlotfileError):
-            read_variable(reader({**files(), **damage}), variable)
+            read_field(reader({**files(), **damage}), variable)
     without = {path: content for path, content in files().items() if "D_00001" not in path}
     for contents, variable in ((without, "density"), (files(), "temperature")):
         with pytest.raises(PlotfileError):
-            read_variable(reader(contents), variable)
+            read_field(reader(contents), variable)
 
 
 def test_all_levels_and_their_texts_share_one_budget():
     contents = files()
     texts = sum(len(contents[name]) for name in contents if "_D_" not in name)
-    assert read_variable(reader(contents), "density", texts + 2 * 8 + 2 * 8 + 2 * 4) == read_variable(
+    assert read_field(reader(contents), "density", texts + 2 * 8 + 2 * 8 + 2 * 4) == read_field(
         reader(contents), "density"
     )
     for less in (1, 9, 25, texts + 20):
         with pytest.raises(PlotfileError, match=r"left to read|longer than"):
-            read_variable(reader(contents), "density", texts + 2 * 8 + 2 * 8 + 2 * 4 - less)
+            read_field(reader(contents), "density", texts + 2 * 8 + 2 * 8 + 2 * 4 - less)
 
 
 def test_boxes_are_counted_before_they_are_built(monkeypatch):
@@ -143,7 +143,7 @@ def test_boxes_are_counted_before_they_are_built(monkeypatch):
     many = cells_header([box] * 70_000, [("Cell_D_00000", 0)] * 70_000).encode()
     monkeypatch.setattr(plotfile, "Box", None)
     with pytest.raises(PlotfileError, match="70000 boxes"):
-        read_variable(reader({**files(), "Level_0/Cell_H": many}), "density")
+        read_field(reader({**files(), "Level_0/Cell_H": many}), "density")
 
 
 def test_arrays_that_many_boxes_point_at_are_read_within_the_budget():
@@ -162,41 +162,41 @@ def test_arrays_that_many_boxes_point_at_are_read_within_the_budget():
         return found
 
     with pytest.raises(PlotfileError, match="left to read"):
-        read_variable(reading, "density", 1 << 20)
+        read_field(reading, "density", 1 << 20)
     assert sum(read) <= 1 << 20
 
 
 def variable(*values, boxes=None):
     box = Box((0, 0), (len(values) - 1, 0)) if boxes is None else boxes
-    return Variable(((box,),), ((array.array("d", values),),))
+    return MultiLevelField(((box,),), ((array.array("d", values),),))
 
 
 def test_similarity_is_one_minus_the_relative_l2_distance():
     """|(3, 4)| = 5 and |(3, 4) - (3, 3)| = 1, so 1 - 1/5."""
-    assert similarity(variable(3, 3), variable(3, 4)) == pytest.approx(0.8)
-    assert similarity(variable(3, 4), variable(3, 4)) == 1.0
-    assert similarity(variable(30, 40), variable(3, 4)) == 0.0
+    assert field_similarity(variable(3, 3), variable(3, 4)) == pytest.approx(0.8)
+    assert field_similarity(variable(3, 4), variable(3, 4)) == 1.0
+    assert field_similarity(variable(30, 40), variable(3, 4)) == 0.0
     # Another shape scores nothing, and a reference of zeros is met by zeros alone.
-    assert similarity(variable(3, 4, 5), variable(3, 4)) == 0.0
-    assert similarity(variable(3, 4, boxes=Box((1, 0), (2, 0))), variable(3, 4)) == 0.0
-    assert similarity(variable(0, 0), variable(0, 0)) == 1.0
-    assert similarity(variable(0, 1), variable(0, 0)) == 0.0
+    assert field_similarity(variable(3, 4, 5), variable(3, 4)) == 0.0
+    assert field_similarity(variable(3, 4, boxes=Box((1, 0), (2, 0))), variable(3, 4)) == 0.0
+    assert field_similarity(variable(0, 0), variable(0, 0)) == 1.0
+    assert field_similarity(variable(0, 1), variable(0, 0)) == 0.0
 
 
 def test_what_is_not_finite_or_very_large_scores_nothing():
     for bad in (math.nan, math.inf, -math.inf, 1.3e154, -1.3e154, 1e300, 1.7e308):
-        assert similarity(variable(3, bad), variable(3, 4)) == 0.0
-        assert similarity(variable(bad, bad), variable(3, 4)) == 0.0
-        assert similarity(variable(bad, -bad), variable(3, -4)) == 0.0
-        assert similarity(variable(3, 4), variable(3, bad)) < 1.0
+        assert field_similarity(variable(3, bad), variable(3, 4)) == 0.0
+        assert field_similarity(variable(bad, bad), variable(3, 4)) == 0.0
+        assert field_similarity(variable(bad, -bad), variable(3, -4)) == 0.0
+        assert field_similarity(variable(3, 4), variable(3, bad)) < 1.0
 
 
 @given(st.lists(st.tuples(st.floats(), st.floats()), min_size=1, max_size=20))
 def test_similarity_is_a_number_from_0_to_1_whatever_is_compared(pairs):
     found, reference = (variable(*values) for values in zip(*pairs, strict=True))
-    assert 0.0 <= similarity(found, reference) <= 1.0
+    assert 0.0 <= field_similarity(found, reference) <= 1.0
     finite = all(abs(value) < 1e300 for _, value in pairs)
-    assert not finite or similarity(reference, reference) == 1.0
+    assert not finite or field_similarity(reference, reference) == 1.0
 
 
 @pytest.mark.parametrize(("folder", "kind"), [("plt_double", "d"), ("plt_float", "f")])
@@ -204,8 +204,8 @@ def test_plotfiles_that_amrex_itself_wrote(folder, kind):
     """Written by AMReX 24.10 (92679babfc) with the program beside them; what it computed is computed again here."""
     root = Path(__file__).parent / "amrex_plotfiles" / folder
     contents = {str(path.relative_to(root)): path.read_bytes() for path in root.glob("**/*") if path.is_file()}
-    density = read_variable(reader(contents), "density")
-    pressure = read_variable(reader(contents), "pressure")
+    density = read_field(reader(contents), "density")
+    pressure = read_field(reader(contents), "pressure")
     corners = [[(0, 0), (8, 0), (0, 8), (8, 8)], [(8, 8), (16, 8)]]  # boxes of 8 x 8, level by level
     assert [[box.low for box in level] for level in density.boxes] == corners
     for level, boxes in enumerate(density.boxes):
@@ -214,4 +214,4 @@ def test_plotfiles_that_amrex_itself_wrote(folder, kind):
             assert list(density.values[level][index]) == [(level + 1) * (i + 10.0 * j) for i, j in cells]
             expected = array.array(kind, [-1.0 / (1 + i + j) for i, j in cells])
             assert pressure.values[level][index] == expected
-    assert similarity(density, density) == 1.0
+    assert field_similarity(density, density) == 1.0

@@ -12,7 +12,7 @@ import pytest
 from support.named_jobs import judge_named
 from support.slow_cases import slow_but
 
-from lit_rl.data.mbpp_plus import comparing_test
+from lit_rl.data.mbpp_plus import comparing_test_source
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxFusionClient
 from lit_rl.execution.judging.asserts.assert_plan import plan_asserts
 
@@ -68,7 +68,7 @@ CHECKS = {
     "a graded assert that any value meets": AssertTests("y = [f(1)]\nassert y != [5]"),
     "a caught error": AssertTests("try:\n    y = f(1)\nexcept Exception:\n    y = 5\nassert y == 5"),
     "in place": AssertTests("assert f(1) != 5", in_place=True),
-    "a reference": AssertTests(comparing_test("def f(x): return 5", "f", [[1]], 0), "f"),
+    "a reference": AssertTests(comparing_test_source("def f(x): return 5", "f", [[1]], 0), "f"),
 }
 
 
@@ -129,10 +129,10 @@ def test_a_value_within_the_limits_is_compared(sandbox):
     for expression in CARRIED.values():
         program = PROGRAM.replace("EXPRESSION", expression)
         wrong = program.replace("return " + expression, f"return [{expression}][1:]")
-        pairs.append((program, wrong, AssertTests(comparing_test(program, "f", [[1]], 0), "f")))
+        pairs.append((program, wrong, AssertTests(comparing_test_source(program, "f", [[1]], 0), "f")))
     for program, function, inputs in LARGE_INTS.values():
         lying = f"{program}\nright = {function}\ndef {function}(n):\n    return right(n) + (n == {inputs[-1][0]})\n"
-        pairs.append((program, lying, AssertTests(comparing_test(program, function, inputs, 0), function, 30.0)))
+        pairs.append((program, lying, AssertTests(comparing_test_source(program, function, inputs, 0), function, 30.0)))
     for program, lying, check in pairs:
         right, lie = sandbox.judge_many([(program, check), (lying, check)])
         assert right.passed, right

@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from lit_rl.callbacks import Checkpointing
-from lit_rl.cli.export import build_policy, model_card, run_config
+from lit_rl.cli.export import build_policy, load_run_config, model_card_text
 from lit_rl.cli.main import Cli, main
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.loading.export import load_weights, write_model
@@ -174,7 +174,7 @@ def test_what_decides_over_the_weights_is_kept_whatever_its_type(byte_tokenizer:
     module = GRPO(CausalLM(config=fields, tokenizer=byte_tokenizer), rewards=[EvenBytes()])
     checkpoint: dict[str, Any] = {}
     module.on_save_checkpoint(checkpoint)
-    policy = build_policy(run_config(checkpoint, ()))
+    policy = build_policy(load_run_config(checkpoint, ()))
     assert policy.config == dict(fields) and policy.tokenizer_source == byte_tokenizer
 
 
@@ -194,7 +194,7 @@ def test_a_card_carries_pass_rates_and_no_folder_of_one_machine(tmp_path: Path) 
     model = {"class_path": "m.GRPO", "init_args": {"policy": {"init_args": {"model": str(tmp_path)}}}}
     config = {"model": model, "data": {"class_path": "lit_rl.data.Basics"}}
     measured = {"rollout_step": 5, "metrics": {"val/greedy/pass@1": 0.8125, "val/greedy/loss": 1.0}}
-    text = model_card(measured, config, "x.ckpt", "model")
+    text = model_card_text(measured, config, "x.ckpt", "model")
     assert "base_model" not in yaml.safe_load(text.split("---\n")[1])
     assert "| val/greedy/pass@1 | 0.8125 |" in text and "loss" not in text
 

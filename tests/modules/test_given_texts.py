@@ -15,7 +15,7 @@ from support.small_runs import Words, adam, fit, grouped, quiet_trainer, weights
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import CompletionWriter, PreferenceWriter
-from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_of, write_pairs
+from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_from_problem, write_pairs
 from lit_rl.data.task import TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution import AssertTests, ReferenceText, Sandbox
@@ -240,7 +240,7 @@ def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_rea
     quiet_trainer(tmp_path, callbacks=[writer]).predict(
         module, YesOrNo(validation_batch_size=2), return_predictions=False
     )
-    read = [pair_of(problem) for problem in data(path).problems("train")]
+    read = [pair_from_problem(problem) for problem in data(path).problems("train")]
     assert [pair.task_id for pair in read] == ["train0"] * 3 + ["train1"] * 3 + ["train2"] * 3
     assert {(pair.chosen_reward, pair.rejected_reward) for pair in read} == {(1.0, 0.0)}
     assert {pair.chosen for pair in read} == {"x = 1", "x = 1 # again"}

@@ -192,7 +192,7 @@ def test_a_few_rows_all_over_the_rollout_that_the_present_weights_sampled_are_co
     sampler = RolloutCollector(
         policy, None, RolloutConfig(sampler_check=SamplerCheck(rows=2, largest_gap=0.2, stop=True)), seed=0
     )
-    sampler.measure_gap(replace(rows, sampler_logprobs=math.log(0.5) - off), Sampling())
+    sampler.check_sampler_gap(replace(rows, sampler_logprobs=math.log(0.5) - off), Sampling())
     assert sampler.gap.local()["sampling/logprob_gap/max"] == pytest.approx(0.25)
     assert sampler.gap.local()["sampling/logprob_gap/mean"] == pytest.approx((0.0625 + 0.25) / 2)
 

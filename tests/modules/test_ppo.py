@@ -274,5 +274,5 @@ def test_ppo_finds_the_way_and_its_critic_the_value_of_every_cell(tmp_path: Path
         critic_update=CriticConfig(gradient_clip_norm=None),
     )
     fit(module, tmp_path, data=Corridor(5, seed=seed))
-    assert all(probability > 0.98 for probability in policy.table().values())
-    assert critic.table() == pytest.approx({d: 0.9 ** (d - 1) for d in range(1, 6)}, rel=0.05)
+    assert all(probability > 0.98 for probability in policy.probabilities_by_distance().values())
+    assert critic.values_by_distance() == pytest.approx({d: 0.9 ** (d - 1) for d in range(1, 6)}, rel=0.05)

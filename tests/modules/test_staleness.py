@@ -210,7 +210,7 @@ def test_a_loader_tells_what_it_hands_out_next(limit: int, ranks: int) -> None:
             loader.set_epoch(epoch)
             for number, batch in enumerate(loader):
                 assert told is None or told == (epoch, batch)
-                told = loader.next_batch(limit)
+                told = loader.peek_next_batch(limit)
                 if number + 1 == limit:
                     break
 

@@ -38,7 +38,7 @@ def credit(places: TokenCredit, scores: list[tuple[float, TermScore]]) -> list[f
 
 
 def flagged(places: TokenCredit, start: int, end: int) -> list[int]:
-    return places.flagged(start, end).tolist()
+    return places.columns_overlapping(start, end).tolist()
 
 
 ALL = (True,) * 4

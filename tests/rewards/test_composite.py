@@ -147,4 +147,4 @@ def test_a_problem_without_reference_has_no_value_instead_of_a_zero(term: Reward
     output = Composite([term])(batch(texts), [judged(text) for text in texts])
     assert output.valid.tolist() == [False, False]
     assert output.reasons[0] == f"{term.name}: the problem has no reference"
-    assert output.known_rewards().isnan().all()
+    assert output.rewards_or_nan().isnan().all()

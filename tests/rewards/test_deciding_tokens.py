@@ -17,7 +17,7 @@ from lit_rl.execution.interface import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.math.returns import reward_to_go
 from lit_rl.rewards import Composite, RewardTerm, SyntaxReward, TestsReward
-from lit_rl.rewards.python_prefix import first_rejected
+from lit_rl.rewards.python_prefix import find_rejected_token
 from lit_rl.rewards.token_credit import assign_credit
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement
@@ -46,7 +46,7 @@ def programs(num_lines: int) -> Iterator[str]:
     begun = [""]
     for missing in reversed(range(num_lines)):
         longer = [text + line + "\n" for text in begun for line in LINES]
-        begun = [text for text in longer if first_rejected(PREFIX + text, prefix=True) is None]
+        begun = [text for text in longer if find_rejected_token(PREFIX + text, prefix=True) is None]
         yield from (text for text in begun if compiles(text) and (missing or "get" in text or "exc" in text))
 
 

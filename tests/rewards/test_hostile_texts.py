@@ -27,7 +27,7 @@ from lit_rl.rewards import (
     SyntaxReward,
     TestsReward,
 )
-from lit_rl.rewards.flow_graph import data_flow
+from lit_rl.rewards.flow_graph import count_dataflow_edges
 from lit_rl.rewards.graders import Answer
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, Problem, Program
@@ -132,4 +132,4 @@ def test_a_long_real_program_is_within_the_limits() -> None:
 
     source = inspect.getsource(argparse)
     assert len(source) > 90_000
-    assert (data_flow(source) or Counter()).total() > 1000
+    assert (count_dataflow_edges(source) or Counter()).total() > 1000

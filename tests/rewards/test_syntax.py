@@ -9,7 +9,7 @@ from support.completions import batch, judged, reward_of, with_stop_reasons
 
 import lit_rl
 from lit_rl.rewards import Composite, SyntaxReward
-from lit_rl.rewards.python_prefix import _is_viable, first_rejected, lexemes
+from lit_rl.rewards.python_prefix import _is_viable_through, find_rejected_token, split_lexemes
 from lit_rl.types import StopReason
 
 FACE = "\N{GRINNING FACE}"
@@ -73,14 +73,14 @@ SOURCES = sorted(Path(lit_rl.__file__).parent.rglob("*.py"))
 
 @pytest.mark.parametrize(("text", "viable"), [("f[..", True), ("x = .", True), ("f[...)..", False), ("f(]..", False)])
 def test_an_ellipsis_may_be_cut_in_the_middle(text: str, viable: bool) -> None:
-    assert (first_rejected(text, prefix=True) is None) == viable
+    assert (find_rejected_token(text, prefix=True) is None) == viable
 
 
 @settings(max_examples=60, deadline=None)
 @given(path=st.sampled_from(SOURCES), cut=st.floats(0, 1))
 def test_every_prefix_of_a_right_program_is_viable(path: Path, cut: float) -> None:
     source = path.read_text()
-    assert first_rejected(source[: int(cut * len(source))], prefix=True) is None
+    assert find_rejected_token(source[: int(cut * len(source))], prefix=True) is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -92,9 +92,9 @@ def test_every_prefix_of_a_right_program_is_viable(path: Path, cut: float) -> No
 )
 def test_bisection_finds_what_a_scan_finds(words: list[str]) -> None:
     source = " ".join(words)
-    found = lexemes(source)
-    scanned = next((lexeme for lexeme in found if not _is_viable(source, lexeme)), None)
-    place = first_rejected(source)
+    found = split_lexemes(source)
+    scanned = next((lexeme for lexeme in found if not _is_viable_through(source, lexeme)), None)
+    place = find_rejected_token(source)
     if scanned is not None:
         assert place is not None
         assert place[1] in (scanned.start, scanned.end)  # its end, or that of the indentation before it
@@ -104,4 +104,4 @@ def test_bisection_finds_what_a_scan_finds(words: list[str]) -> None:
 
 def test_deep_nesting_is_answered() -> None:
     for opening in ("(", "[", "{", "{1:", "f(", "-", "not ", "lambda:", "lambda x=(", "1 if 1 else "):
-        assert first_rejected(opening * 3000 + " 1 2") is not None, opening
+        assert find_rejected_token(opening * 3000 + " 1 2") is not None, opening

@@ -162,7 +162,7 @@ def test_what_is_compared_with_a_text_is_found_and_not_run() -> None:
     judge = Judge(runner)
     found, toy = (find_program(problem, "Here:\n```cpp\nint x;\n```\n") for problem in problems)
     assert found is not None and found.source == "int x;\n"
-    assert judge.start(problems[0], found, problems[0].check).result() == Outcome(Verdict.NO_PROGRAM)
+    assert judge.start_program(problems[0], found, problems[0].check).result() == Outcome(Verdict.NO_PROGRAM)
     assert toy is None
     assert runner.programs == []
 
@@ -192,7 +192,7 @@ def test_only_the_problems_own_check_stops_at_a_failure() -> None:
     for every_case in (True, False):
         judge = Judge(runner, every_case)
         for check in (hidden, public):
-            judge.start(problem, Program("print(input())", 0, 0, 0), check)
+            judge.start_program(problem, Program("print(input())", 0, 0, 0), check)
     assert runner.checks == [hidden, public, replace(hidden, stop_at_failure=True), public]
 
 
@@ -210,7 +210,7 @@ def test_equal_programs_of_two_problems_are_two_programs() -> None:
     problems = [Problem("a", "p", CHECK), Problem("b", "p", AssertTests("assert f() == 2"))]
     judge = Judge(runner)
     rows = [problem for problem in problems for _ in range(2)]
-    outcomes = [judge.start(row, find_program(row, "def f(): return 1"), row.check).result() for row in rows]
+    outcomes = [judge.start_program(row, find_program(row, "def f(): return 1"), row.check).result() for row in rows]
     assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * 2 + [Verdict.WRONG_ANSWER] * 2
     assert len(runner.programs) == 2
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from lit_rl.run_files.files import (
-    TruncatedFileError,
-    append_frame,
+    TruncatedFileWarning,
     append_line,
-    read_frames,
+    append_record_batch,
     read_lines,
+    read_record_batches,
     truncate_after,
 )
 from lit_rl.run_files.records import pack_spans, unpack_spans
@@ -27,19 +27,19 @@ def written(path: Path) -> list[int]:
     ends = [0]
     for number in (1, 2, 3):
         lines = [{"rollout": number, "text": TEXTS[k], "x": 0.1} for k in range(number)]
-        ends.append(ends[-1] + append_frame(path, lines))
+        ends.append(ends[-1] + append_record_batch(path, lines))
     return ends
 
 
 def numbers(path: Path) -> list[int]:
-    return [frame.items[0]["rollout"] for frame in read_frames(path)]
+    return [frame.items[0]["rollout"] for frame in read_record_batches(path)]
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts_come_back_as_they_were(tmp_path: Path, text: str) -> None:
-    append_frame(tmp_path / "a.gz", [{"text": text}])
+    append_record_batch(tmp_path / "a.gz", [{"text": text}])
     append_line(tmp_path / "a.jsonl", {"text": text})
-    assert [frame.items for frame in read_frames(tmp_path / "a.gz")] == [[{"text": text}]]
+    assert [frame.items for frame in read_record_batches(tmp_path / "a.gz")] == [[{"text": text}]]
     assert [frame.items for frame in read_lines(tmp_path / "a.jsonl")] == [[{"text": text}]]
 
 
@@ -61,7 +61,7 @@ def test_a_file_torn_at_any_byte_is_read_up_to_there(tmp_path: Path) -> None:
             found = numbers(path)
         whole = [end for end in ends if end <= length]
         assert found == list(range(1, len(whole)))
-        assert [one.category for one in said] == ([] if length in ends else [TruncatedFileError])
+        assert [one.category for one in said] == ([] if length in ends else [TruncatedFileWarning])
 
 
 def test_a_damaged_frame_ends_what_is_read(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_damaged_frame_ends_what_is_read(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[ends[1] + 15] ^= 0xFF
     path.write_bytes(data)
-    with pytest.warns(TruncatedFileError, match=f"after byte {ends[1]} "):
+    with pytest.warns(TruncatedFileWarning, match=f"after byte {ends[1]} "):
         assert numbers(path) == [1]
 
 
@@ -81,10 +81,10 @@ def test_a_file_is_cut_where_the_run_goes_on(tmp_path: Path, torn: bytes) -> Non
     with path.open("ab") as file:
         file.write(torn)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncatedFileError)
+        warnings.simplefilter("ignore", TruncatedFileWarning)
         assert truncate_after(path, 2) == ends[2]
     assert numbers(path) == [1, 2]
-    append_frame(path, [{"rollout": 3}])
+    append_record_batch(path, [{"rollout": 3}])
     assert numbers(path) == [1, 2, 3]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from support.few_examples import given
 
-from lit_rl.data.robots.robot_program import explore_memberships, lower_double_quoted, prepare_program
+from lit_rl.data.robots.robot_program import extract_runnable_program, lower_double_quoted, randomise_membership_tests
 from lit_rl.data.robots.service_robot import MAX_TEXT_CHARS, MAX_TRACE_BYTES, RobotError, ServiceRobot, compile_search
 
 NAMES = st.text("abc '", min_size=1, max_size=6)
@@ -207,12 +207,12 @@ PREPARED = {
 
 
 def test_the_program_is_what_is_meant():
-    found = {name: prepare_program(text) for name, (text, _, _) in PREPARED.items()}
+    found = {name: extract_runnable_program(text) for name, (text, _, _) in PREPARED.items()}
     assert {name: (p.source, p.line_offset) for name, p in found.items()} == {n: row[1:] for n, row in PREPARED.items()}
 
 
 def test_a_missing_definition_is_put_in_front_and_shifts_the_lines():
-    prepared = prepare_program('    go_to("hall")\n    say("x")\n')
+    prepared = extract_runnable_program('    go_to("hall")\n    say("x")\n')
     assert prepared.source.splitlines()[:2] == ["def task_program():", '    go_to("hall")']
     assert prepared.line_offset == -1
 
@@ -224,13 +224,13 @@ def test_only_double_quoted_strings_on_one_line_are_lowered():
 
 @given(st.text(alphabet='def task_progr():\n `python"AbC x#', max_size=80), st.booleans())
 def test_preparing_twice_changes_nothing_more(text, defined):
-    once = prepare_program(BODY + text if defined else text)
-    assert prepare_program(once.source).source == once.source
+    once = extract_runnable_program(BODY + text if defined else text)
+    assert extract_runnable_program(once.source).source == once.source
 
 
 def test_membership_tests_of_strings_become_true_false_or_stay():
     source = 'rooms = get_all_rooms()\nif "a" in rooms and "b" not in get_all_rooms():\n    pass'
-    seen = {explore_memberships(source, random.Random(seed)) for seed in range(60)}
+    seen = {randomise_membership_tests(source, random.Random(seed)) for seed in range(60)}
     conditions = {line for text in seen for line in text.splitlines() if line.startswith("if")}
     assert "if True and False:" in conditions
     assert any("in rooms" in condition for condition in conditions)
@@ -250,6 +250,6 @@ ODD_SOURCES = {
 @pytest.mark.filterwarnings("error")
 def test_no_program_is_too_odd_to_be_read():
     for name, line in ODD_SOURCES.items():
-        source = prepare_program(f"rooms = get_all_rooms()\nif 'a' in rooms:\n    pass\n{line}\n").source
+        source = extract_runnable_program(f"rooms = get_all_rooms()\nif 'a' in rooms:\n    pass\n{line}\n").source
         for seed in range(5):
-            assert explore_memberships(source, random.Random(seed)).startswith("def task_program"), name
+            assert randomise_membership_tests(source, random.Random(seed)).startswith("def task_program"), name

@@ -8,7 +8,7 @@ from lit_rl.data.robots.trace_checks import (
     CheckError,
     check_holds,
     fraction_of_conjuncts,
-    part_of,
+    select_trace_part,
     validate_check,
 )
 
@@ -27,7 +27,7 @@ def goes(*places):
 
 @given(TRACES, st.sampled_from(["after_first", "before_first", "after_last", "before_last"]))
 def test_if_nothing_matches_the_part_is_the_trace_itself(trace, cut):
-    assert part_of([cut, "trace", NEVER], trace) == trace
+    assert select_trace_part([cut, "trace", NEVER], trace) == trace
 
 
 @given(TRACES, EVENTS, TRACES)
@@ -39,19 +39,19 @@ def test_a_cut_at_the_only_match_gives_what_is_strictly_before_or_after(before, 
     trace = [*before, event, *after]
     pattern = [event[0], f"^{event[1]}$"]
     for which in ("first", "last"):
-        assert part_of([f"before_{which}", "trace", pattern], trace) == before
-        assert part_of([f"after_{which}", "trace", pattern], trace) == after
+        assert select_trace_part([f"before_{which}", "trace", pattern], trace) == before
+        assert select_trace_part([f"after_{which}", "trace", pattern], trace) == after
 
 
 def test_first_and_last_differ_when_there_are_two_matches():
     trace = goes("a", "b", "a", "c")
     match = ["GoTo", "a"]
-    assert part_of(["after_first", "trace", match], trace) == goes("b", "a", "c")
-    assert part_of(["after_last", "trace", match], trace) == goes("c")
-    assert part_of(["before_first", "trace", match], trace) == []
-    assert part_of(["before_last", "trace", match], trace) == goes("a", "b")
+    assert select_trace_part(["after_first", "trace", match], trace) == goes("b", "a", "c")
+    assert select_trace_part(["after_last", "trace", match], trace) == goes("c")
+    assert select_trace_part(["before_first", "trace", match], trace) == []
+    assert select_trace_part(["before_last", "trace", match], trace) == goes("a", "b")
     nested = ["before_first", ["after_first", "trace", ["GoTo", "b"]], ["GoTo", "c"]]
-    assert part_of(nested, trace) == goes("a")
+    assert select_trace_part(nested, trace) == goes("a")
 
 
 def test_one_option_of_an_ask_must_match_if_a_second_pattern_is_given():
@@ -107,7 +107,7 @@ def test_any_visit_is_the_repeated_first_visit_of_what_is_left(pairs):
         found, left = False, rest
         while left:
             found = found or check_holds(["act_at_first", "trace", "hall", event], left)
-            dropped = part_of(["after_first", "trace", ["GoTo", "hall"]], left)
+            dropped = select_trace_part(["after_first", "trace", ["GoTo", "hall"]], left)
             left = dropped if len(dropped) < len(left) else []
         assert check_holds(["act_at_any_visit", "trace", "hall", event], rest) == found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, append_frame
+from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, append_record_batch
 
 
 def row(number: int, text: str, reward: float | None, **more: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def write_run(folder: Path, rollouts: dict[int, list[dict[str, Any]]], **kind: A
         writer.append_metrics(number, values)
         endings = {"passed": 2, "exception: KeyError": 6}
         head = {"rollout": number, "num_rows": 8, "time": 1.0, "endings": endings}
-        append_frame(folder / ROLLOUTS_FILE, [head | {"seconds": {"sampling": 3.0, "judging": 1.0}}, *rows])
+        append_record_batch(folder / ROLLOUTS_FILE, [head | {"seconds": {"sampling": 3.0, "judging": 1.0}}, *rows])
     validated = {"val/greedy/pass@1": 0.75, "val/greedy/num_problems": 16.0, "val/greedy/completion/length": 11.5}
     writer.append_metrics(max(rollouts), validated)
     return folder

@@ -47,8 +47,8 @@ def run(
     """Start a run, or go on with it: three problems a rollout, four rollouts an epoch."""
     data = kwargs.pop("data", None) or Words(batch_size=3)
     settings = {"enable_checkpointing": True, "log_every_n_steps": 1, "logger": logger} | kwargs
-    trainer = quiet_trainer(checkpointing.run.path, callbacks=[checkpointing, *others], **settings)
-    trainer.fit(module, data, ckpt_path=checkpointing.prepare(trainer))
+    trainer = quiet_trainer(checkpointing.run_folder.path, callbacks=[checkpointing, *others], **settings)
+    trainer.fit(module, data, ckpt_path=checkpointing.lock_and_resolve_checkpoint(trainer))
     return trainer
 
 

@@ -98,7 +98,12 @@ def run_with(engine: Any, policy: CausalLM, folder: Path, rollouts: int, ranks: 
     callback = Checkpointing(str(folder / "run"), every_n_rollouts=every)
     trainer = trainer_of("fsdp2" if ranks > 1 else "auto", folder, ranks, callbacks=[callback])
     trainer.strategy.timeout_minutes = 10
-    trainer.fit(module, Words(batch_size=4 // ranks), ckpt_path=callback.prepare(trainer), weights_only=False)
+    trainer.fit(
+        module,
+        Words(batch_size=4 // ranks),
+        ckpt_path=callback.lock_and_resolve_checkpoint(trainer),
+        weights_only=False,
+    )
     return module, logged
 
 

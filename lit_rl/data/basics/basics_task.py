@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Unpack
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.basics.families import FAMILIES
-from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, Rendering, problems_of
+from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, RenderingSettings, draw_distinct_problems
 from lit_rl.data.prompts import Form, chat_messages, fenced, finish_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import ArgumentError, UsageError
@@ -120,7 +120,7 @@ class Basics(TaskDataModule):
         self.families = families
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
-        self.rendering = Rendering(bug_share, num_public_cases, untold_constants, second_turn_share, language)
+        self.rendering = RenderingSettings(bug_share, num_public_cases, untold_constants, second_turn_share, language)
         self.draw_seed = draw_seed
         self.name += "_javascript" * (language == "javascript") + "_held_out" * (families == "held_out")
 
@@ -145,7 +145,7 @@ class Basics(TaskDataModule):
     def _draw_problems(self, split: Split | None, total: int) -> list[Problem]:
         families = _FAMILIES[self.families]
         columns = [
-            problems_of(
+            draw_distinct_problems(
                 family,
                 # The first families take the remainder.
                 total // len(families) + (index < total % len(families)),

@@ -82,32 +82,34 @@ class Family:
 
 
 @dataclass(frozen=True)
-class Draw:
+class DrawnFunction:
     """One function of a family: the names of its parameters and the values of its slots."""
 
     family: Family
     names: tuple[str, ...]
     slots: Slots
 
-    def render(self, template: str) -> str:
+    def fill_template(self, template: str) -> str:
         """A template of the family with this draw's names and slots."""
         return template.format(**dict(zip("xy", self.names, strict=False)), **self.slots)
 
-    def bodies(self, language: Literal["python", "javascript"] = "python") -> tuple[str, str]:
+    def correct_and_buggy_bodies(self, language: Literal["python", "javascript"] = "python") -> tuple[str, str]:
         """The correct body and the body with the bug; in JavaScript each with the brace at its end."""
         drawn = (
-            self if language == "python" else replace(self, slots={k: self._to_js(v) for k, v in self.slots.items()})
+            self
+            if language == "python"
+            else replace(self, slots={k: self._value_as_javascript(v) for k, v in self.slots.items()})
         )
-        body, bug = (drawn.render(template) for template in self.family.bodies[language])
+        body, bug = (drawn.fill_template(template) for template in self.family.bodies[language])
         return body, bug
 
-    def _to_js(self, value: Any) -> Any:
+    def _value_as_javascript(self, value: Any) -> Any:
         """The value of a slot as JavaScript writes it."""
         if isinstance(value, tuple):
-            return tuple(map(self._to_js, value))
-        return replace(self, slots={}).render(_IN_JAVASCRIPT[value]) if value in _IN_JAVASCRIPT else value
+            return tuple(map(self._value_as_javascript, value))
+        return replace(self, slots={}).fill_template(_IN_JAVASCRIPT[value]) if value in _IN_JAVASCRIPT else value
 
-    def program(self, body: str) -> str:
+    def program_from_body(self, body: str) -> str:
         """A whole function without docstring around a rendered body."""
         return f"def f({', '.join(self.names)}):\n{body}\n"
 
@@ -118,7 +120,7 @@ class Draw:
         return inputs
 
 
-def draw(family: Family, rng: Random) -> Draw:
+def draw_function(family: Family, rng: Random) -> DrawnFunction:
     """A random function of the family."""
     names: list[str] = []
     for kind in family.parameters:
@@ -127,74 +129,77 @@ def draw(family: Family, rng: Random) -> Draw:
         slots = {slot: rng.choice(choices) for slot, choices in family.slots.items()}
         whole = [value for value in slots.values() if isinstance(value, int)]
         if len(set(whole)) == len(whole) and eval(family.valid, dict(slots)):
-            return Draw(family, tuple(names), slots)
+            return DrawnFunction(family, tuple(names), slots)
 
 
-def numbers(rng: Random, *edges: int) -> list[Arguments]:
+def draw_numbers(rng: Random, *edges: int) -> list[Arguments]:
     """One whole number per case: the edges, then random ones."""
     return [(edge,) for edge in edges] + [(rng.randint(-40, 140),) for _ in range(NUM_CASES - len(edges))]
 
 
-def interval(rng: Random, low: int, high: int) -> list[Arguments]:
+def draw_around_interval(rng: Random, low: int, high: int) -> list[Arguments]:
     """Numbers around both ends of an interval."""
-    return numbers(rng, low - 1, low, low + 1, high - 1, high, high + 1)
+    return draw_numbers(rng, low - 1, low, low + 1, high - 1, high, high + 1)
 
 
-def pairs(rng: Random, *edges: Arguments) -> list[Arguments]:
+def draw_number_pairs(rng: Random, *edges: Arguments) -> list[Arguments]:
     """Two whole numbers per case: the edges, then random ones."""
     return [*edges, *((rng.randint(-30, 90), rng.randint(1, 30)) for _ in range(NUM_CASES - len(edges)))]
 
 
-def one_list(rng: Random, length: int, *members: int, low: int = -20, high: int = 120) -> list[int]:
+def draw_list_with(rng: Random, length: int, *members: int, low: int = -20, high: int = 120) -> list[int]:
     """A list in random order that holds the members."""
     drawn = [*members, *(rng.randint(low, high) for _ in range(length - len(members)))]
     rng.shuffle(drawn)
     return drawn
 
 
-def lists(rng: Random, *edges: list[int]) -> list[Arguments]:
+def draw_lists(rng: Random, *edges: list[int]) -> list[Arguments]:
     """One list per case: the edges, then random ones."""
-    others = ((one_list(rng, rng.randint(3, 9)),) for _ in range(NUM_CASES - len(edges)))
+    others = ((draw_list_with(rng, rng.randint(3, 9)),) for _ in range(NUM_CASES - len(edges)))
     return [*((edge,) for edge in edges), *others]
 
 
-def bound_lists(rng: Random, k: int) -> list[Arguments]:
+def draw_lists_around(rng: Random, k: int) -> list[Arguments]:
     """Lists around a limit: only it, only below, only above, none, mixed."""
-    return lists(rng, [k], [k - 1, k - 1], [k + 1, k + 1], [], *(one_list(rng, 7, k - 1, k, k + 1) for _ in range(2)))
+    return draw_lists(
+        rng, [k], [k - 1, k - 1], [k + 1, k + 1], [], *(draw_list_with(rng, 7, k - 1, k, k + 1) for _ in range(2))
+    )
 
 
-def texts(rng: Random, lengths: Iterable[int], letters: str = "abcdefghijklmnopqrstuvwxyz") -> list[Arguments]:
+def draw_texts(rng: Random, lengths: Iterable[int], letters: str = "abcdefghijklmnopqrstuvwxyz") -> list[Arguments]:
     """One text per length, of these letters."""
     return [("".join(rng.choice(letters) for _ in range(length)),) for length in lengths]
 
 
-def text_with(rng: Random, letter: str, count: int) -> str:
+def draw_text_with(rng: Random, letter: str, count: int) -> str:
     """A text that holds the letter this many times, among others."""
-    ((others,),) = texts(rng, [rng.randint(2, 6)], "aeiou".replace(letter, ""))
+    ((others,),) = draw_texts(rng, [rng.randint(2, 6)], "aeiou".replace(letter, ""))
     letters = [letter] * count + list(others)
     rng.shuffle(letters)
     return "".join(letters)
 
 
-def one_table(rng: Random, *values: int) -> dict[str, int]:
+def draw_table_with(rng: Random, *values: int) -> dict[str, int]:
     """A dictionary with the values, and one more, under random words."""
     drawn = [*values, rng.randint(0, 120)]
     return dict(zip(rng.sample(WORDS, len(drawn)), drawn, strict=True))
 
 
-def tables(rng: Random, k: int, word: str) -> list[Arguments]:
+def draw_tables(rng: Random, k: int, word: str) -> list[Arguments]:
     """Dictionaries with and without a word."""
     without = [{other: rng.randint(0, 120) for other in rng.sample(WORDS, n) if other != word} for n in (1, 3)]
     return [
         ({},),
         *((table,) for table in without),
-        *(({**one_table(rng), word: value},) for value in (0, 1, k, rng.randint(2, 99))),
+        *(({**draw_table_with(rng), word: value},) for value in (0, 1, k, rng.randint(2, 99))),
         ({word: rng.randint(2, 99)},),
     ]
 
 
 _DRAWING: tuple[Callable[..., Any], ...] = (
-    *(numbers, interval, pairs, one_list, lists, bound_lists, texts, text_with, one_table, tables),
+    *(draw_numbers, draw_around_interval, draw_number_pairs, draw_list_with, draw_lists),
+    *(draw_lists_around, draw_texts, draw_text_with, draw_table_with, draw_tables),
 )
 
 

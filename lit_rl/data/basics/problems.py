@@ -15,7 +15,7 @@ from itertools import combinations
 from random import Random
 from typing import Any, Literal
 
-from lit_rl.data.basics.families import NUM_CASES, Arguments, Draw, Family, draw
+from lit_rl.data.basics.families import NUM_CASES, Arguments, DrawnFunction, Family, draw_function
 from lit_rl.data.task import Split
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import CallTests
@@ -41,7 +41,7 @@ END_OF_TURN = "<|endoftext|>"
 """EOS token of the task's own tokenizer."""
 
 
-def normalised_tree(source: str) -> str:
+def dump_normalised_tree(source: str) -> str:
     """The syntax tree of a one-function program as text, without what wording can change.
 
     Names of the function and of its parameters are replaced by their positions; docstring, comments and
@@ -68,25 +68,25 @@ def hash_to_unit_interval(*words: str) -> float:
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
-def _split_by(tree: str) -> Split:
+def _split_from_hash(tree: str) -> Split:
     """The split a reference program belongs to, by hash of its normalised syntax tree."""
     return "validation" if hash_to_unit_interval("split", tree) < VALIDATION_SHARE else "train"
 
 
-class Trees:
+class NormalisedTreeCache:
     """Normalised syntax trees of a family's reference programs; programs that differ in numbers are parsed once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, Any], ...], str] = {}
 
-    def of(self, drawn: Draw) -> str:
-        """Return :func:`normalised_tree` of a draw's reference program."""
+    def tree_of(self, drawn: DrawnFunction) -> str:
+        """Return :func:`dump_normalised_tree` of a draw's reference program."""
         numbers = {slot: value for slot, value in drawn.slots.items() if type(value) is int and value >= 0}
         marks = {slot: _MARK + place for place, slot in enumerate(numbers)}
         shape = tuple((slot, value) for slot, value in drawn.slots.items() if slot not in numbers)
         if shape not in self._known:
             marked = replace(drawn, slots={**drawn.slots, **marks})
-            self._known[shape] = normalised_tree(marked.program(marked.bodies()[0]))
+            self._known[shape] = dump_normalised_tree(marked.program_from_body(marked.correct_and_buggy_bodies()[0]))
         tree = self._known[shape]
         for slot, value in numbers.items():
             tree = tree.replace(str(marks[slot]), str(value))
@@ -94,7 +94,7 @@ class Trees:
 
 
 @dataclass(frozen=True)
-class Rendering:
+class RenderingSettings:
     """Settings by which draws become problems.
 
     Args:
@@ -112,8 +112,8 @@ class Rendering:
     language: Literal["python", "javascript"] = "python"
 
 
-def problems_of(
-    family: Family, count: int, *, seed: int, split: Split | None, rendering: Rendering
+def draw_distinct_problems(
+    family: Family, count: int, *, seed: int, split: Split | None, rendering: RenderingSettings
 ) -> Iterator[Problem]:
     """Distinct problems of one family.
 
@@ -126,12 +126,12 @@ def problems_of(
     """
     rng = Random(f"{seed}/{split}/{family.name}")
     seen: set[str] = set()
-    trees = Trees()
+    trees = NormalisedTreeCache()
     misses = 0
     while len(seen) < count and misses < MAX_MISSES:
-        drawn = draw(family, rng)
-        reference = drawn.program(drawn.bodies()[0])
-        if reference in seen or (split is not None and _split_by(trees.of(drawn)) != split):
+        drawn = draw_function(family, rng)
+        reference = drawn.program_from_body(drawn.correct_and_buggy_bodies()[0])
+        if reference in seen or (split is not None and _split_from_hash(trees.tree_of(drawn)) != split):
             misses += 1
             continue
         misses = 0
@@ -144,36 +144,36 @@ def problems_of(
         )
 
 
-def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
+def build_problem(drawn: DrawnFunction, rendering: RenderingSettings) -> Problem:
     """The problem of a draw: prompt, test cases, reference and demonstration.
 
     ``fields`` holds ``family``, ``demonstration`` (a body for imitation), ``bug`` (the body with the bug),
     ``demonstration_has_bug`` and, where a constant was left out, ``untold``: what it is.
     """
     family = drawn.family
-    body, bug = drawn.bodies()
-    reference = drawn.program(body)
+    body, bug = drawn.correct_and_buggy_bodies()
+    reference = drawn.program_from_body(body)
     identity = hashlib.sha256(f"{family.name}\x00{reference}".encode()).hexdigest()[:12]
     rng = Random(identity)
     function, wording = rng.choice(family.functions), rng.choice(family.wordings)
     has_bug = hash_to_unit_interval("demonstration", identity) < rendering.bug_share
     untold = family.tellable if rendering.untold_constants else ""
-    cases = divided_cases(
+    cases = draw_public_and_hidden(
         lambda: drawn.draw_inputs(rng),
         reference,
-        drawn.program(bug),
+        drawn.program_from_body(bug),
         rendering.num_public_cases,
         wanted=repr(drawn.slots[untold]) if untold else None,
     )
     assert cases is not None, f"family {family.name}: no inputs tell the bug from the reference"
     public, hidden = cases
     told = replace(drawn, slots={**drawn.slots, untold: "?"}) if untold else drawn
-    docstring = told.render(wording)
+    docstring = told.fill_template(wording)
     language, signature = rendering.language, f"{function}({', '.join(drawn.names)})"
     prompt = f'def {signature}:\n    """{docstring}"""\n'
     if language == "javascript":
         prompt = f"function {signature} {{\n    // {docstring}\n"
-        body, bug = drawn.bodies(language)
+        body, bug = drawn.correct_and_buggy_bodies(language)
     problem = Problem(
         task_id=f"basics/{family.name}/{identity}",
         prompt=prompt,
@@ -191,20 +191,27 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
     )
     if hash_to_unit_interval("second turn", identity) >= rendering.second_turn_share:
         return problem
-    return second_turn(problem, _wrong_body(drawn, untold, rng, rendering), drawn.program, repeats=has_bug) or problem
+    return (
+        second_turn_problem(
+            problem, _wrong_body(drawn, untold, rng, rendering), drawn.program_from_body, repeats=has_bug
+        )
+        or problem
+    )
 
 
-def _wrong_body(drawn: Draw, untold: str, rng: Random, rendering: Rendering) -> str:
+def _wrong_body(drawn: DrawnFunction, untold: str, rng: Random, rendering: RenderingSettings) -> str:
     """A wrong first turn: the bug, or where a constant was left out either body with a guess for it."""
     if not untold:
-        return drawn.bodies()[1]
+        return drawn.correct_and_buggy_bodies()[1]
     true = drawn.slots[untold]
     guess = rng.choice([value for value in drawn.family.slots[untold] if value != true])
     has_bug = rng.random() < rendering.bug_share
-    return replace(drawn, slots={**drawn.slots, untold: guess}).bodies()[has_bug]
+    return replace(drawn, slots={**drawn.slots, untold: guess}).correct_and_buggy_bodies()[has_bug]
 
 
-def second_turn(problem: Problem, attempt: str, program: Callable[[str], str], *, repeats: bool) -> Problem | None:
+def second_turn_problem(
+    problem: Problem, attempt: str, program: Callable[[str], str], *, repeats: bool
+) -> Problem | None:
     """The problem after a failed first turn.
 
     Args:
@@ -219,7 +226,7 @@ def second_turn(problem: Problem, attempt: str, program: Callable[[str], str], *
     public = problem.public_check
     assert isinstance(public, CallTests)
     body = str(problem.reference)[len(problem.program_prefix) : -1]
-    function = function_of(program(attempt))
+    function = load_function(program(attempt))
     for number, (arguments, expected) in enumerate(public.cases, 1):
         value, raised = call_and_catch(function, arguments)
         if raised or repr(value) != repr(expected):
@@ -235,7 +242,7 @@ def second_turn(problem: Problem, attempt: str, program: Callable[[str], str], *
     return None
 
 
-def divided_cases(
+def draw_public_and_hidden(
     draw_inputs: Callable[[], list[Arguments]],
     reference: str,
     buggy: str,
@@ -251,7 +258,7 @@ def divided_cases(
         num_public: how many cases are public, at most :data:`MAX_PUBLIC_CASES`.
         wanted: ``repr`` of an answer that the first public case must have; ``None`` if any will do.
     """
-    right, wrong = function_of(reference), function_of(buggy)
+    right, wrong = load_function(reference), load_function(buggy)
     for _ in range(100):
         inputs = draw_inputs()[:NUM_CASES]
         cases = tuple((arguments, right(*arguments)) for arguments in inputs)
@@ -291,7 +298,7 @@ def _split_cases(
     return tuple(cases[index] for index in found[0]), tuple(cases[index] for index in found[1])
 
 
-def function_of(source: str) -> Callable[..., Any]:
+def load_function(source: str) -> Callable[..., Any]:
     """The function ``f`` of one of our own programs."""
     namespace: dict[str, Any] = {}
     exec(source, namespace)

@@ -105,7 +105,7 @@ def _parse_test(test: Any, function: str | None, read: Callable[[str], Any]) -> 
         name = test.get("fn_name") or (test.get("metadata") or {}).get("func_name") or function
         if not name:
             raise UsageError("a functional test needs a function name (fn_name or metadata.func_name), got none")
-        return _call_test(test["input"], test["output"], name, read)
+        return _parse_call_test(test["input"], test["output"], name, read)
     accepted, expected = test.get("accepted_outputs"), test.get("output")
     if accepted is None:
         right: str | tuple[str, ...] = _joined_text(test["output"])
@@ -116,7 +116,7 @@ def _parse_test(test: Any, function: str | None, read: Callable[[str], Any]) -> 
     return ContestTest(_joined_text(test["input"]), right, grade=str(test.get("grade") or ""))
 
 
-def _call_test(given: Any, expected: Any, function: str, read: Callable[[str], Any]) -> ContestTest:
+def _parse_call_test(given: Any, expected: Any, function: str, read: Callable[[str], Any]) -> ContestTest:
     wraps = isinstance(expected, list) and len(expected) == 1
     if isinstance(given, str):
         expected = read(expected) if isinstance(expected, str) else expected
@@ -136,7 +136,7 @@ def _call_test(given: Any, expected: Any, function: str, read: Callable[[str], A
     return ContestTest(tuple(arguments), expected, function, wraps=wraps)
 
 
-class TextMissing(UsageError):
+class MissingTextError(UsageError):
     """An input or output of a whole program is null."""
 
 
@@ -147,14 +147,14 @@ def _holds_null(value: Any) -> bool:
 def _joined_text(value: Any) -> str:
     """Text as it is; a list is a list of lines, which may end as lines do or be lists of words themselves."""
     if _holds_null(value):
-        raise TextMissing("an input or output of a test is null: leave out the test, or the row")
+        raise MissingTextError("an input or output of a test is null: leave out the test, or the row")
     if not isinstance(value, list):
         return str(value)
     lines = (" ".join(map(str, line)) if isinstance(line, list) else str(line) for line in value)
     return "\n".join(line.removesuffix("\n") for line in lines)
 
 
-def contest_check(
+def build_contest_check(
     tests: Sequence[ContestTest],
     timeout_seconds: float,
     *,
@@ -227,7 +227,7 @@ def stated_tolerance(statement: str) -> float | None:
     return None
 
 
-def missing_tolerance(statement: str, check: Check) -> float | None:
+def tolerance_check_lacks(statement: str, check: Check) -> float | None:
     """The error that a statement grants and its check does not; ``None`` if no expected number has a fraction."""
     if not isinstance(check, CallTests | StdioTests) or (isinstance(check, StdioTests) and check.checker):
         return None
@@ -249,11 +249,11 @@ sys.exit(printed.getvalue().strip() != "1")
 """
 
 
-class HeaderMissing(UsageError):
+class MissingHeaderError(UsageError):
     """A checker includes a file that is not there."""
 
 
-def contest_checker(row: Mapping[str, Any], files: Mapping[str, str]) -> Checker | None:
+def checker_from_row(row: Mapping[str, Any], files: Mapping[str, str]) -> Checker | None:
     """The checker that a row brings, if it does.
 
     Args:
@@ -275,11 +275,11 @@ def contest_checker(row: Mapping[str, Any], files: Mapping[str, str]) -> Checker
     except (SyntaxError, ValueError):
         included = _INCLUDED.findall(source)
     if missing := sorted({*included} - {*files}):
-        raise HeaderMissing(f"the checker includes {missing[0]}: name that file in checker_files")
+        raise MissingHeaderError(f"the checker includes {missing[0]}: name that file in checker_files")
     return Checker(source, "cpp", tuple((name, files[name]) for name in dict.fromkeys(included)))
 
 
-def read_hidden_tests(stored: str) -> Any:
+def decode_hidden_tests(stored: str) -> Any:
     """LiveCodeBench's private tests: JSON, or base64 of zlib of JSON, or of a pickled JSON text.
 
     The pickle is never loaded, because that could run any code. Its opcodes are read instead, and only a pickle of
@@ -312,7 +312,9 @@ def read_hidden_tests(stored: str) -> Any:
 _LABEL = r"[\W_]*(?:(?:sample|examples?|standard)[\W_]*)?{word}s?[\W_]*(?:\d+|#\d+)?[\W_]*"
 
 
-def public_tests(statement: str, tests: Sequence[ContestTest], parameters: Sequence[str] = ()) -> list[ContestTest]:
+def tests_shown_in_statement(
+    statement: str, tests: Sequence[ContestTest], parameters: Sequence[str] = ()
+) -> list[ContestTest]:
     """The tests whose input and output are in the statement as an example.
 
     A test of a whole program is shown if its input is in the statement line by line below a line that says
@@ -326,16 +328,16 @@ def public_tests(statement: str, tests: Sequence[ContestTest], parameters: Seque
         parameters: names of the function's parameters, in order, where they are known.
     """
     if any(test.function for test in tests):
-        return [test for test in tests if _is_example_call(statement, test, parameters)]
+        return [test for test in tests if _statement_shows_call(statement, test, parameters)]
     lines = [line.strip() for line in statement.split("\n")]
-    return [test for test in tests if _is_example_run(lines, test)]
+    return [test for test in tests if _statement_shows_run(lines, test)]
 
 
-def parameters_of(starter_code: str, function: str) -> list[str]:
+def parameter_names(starter_code: str, function: str) -> list[str]:
     r"""The names of a function's parameters in starter code, without ``self``; none if it cannot be read.
 
     Example:
-        >>> parameters_of("class Solution:\n    def add(self, x: int, y: int) -> int:\n", "add")
+        >>> parameter_names("class Solution:\n    def add(self, x: int, y: int) -> int:\n", "add")
         ['x', 'y']
     """
     try:
@@ -348,21 +350,24 @@ def parameters_of(starter_code: str, function: str) -> list[str]:
     return []
 
 
-def _is_example_call(statement: str, test: ContestTest, parameters: Sequence[str]) -> bool:
+def _statement_shows_call(statement: str, test: ContestTest, parameters: Sequence[str]) -> bool:
     examples = find_examples(statement, str(test.function), parameters)
     accepted = [test.expected, *(test.expected if test.wraps else [])]
-    stored = [repr((_as_json(test.given), _as_json(expected))) for expected in accepted]
-    return any(repr((_as_json(example.arguments), _as_json(example.expected))) in stored for example in examples)
+    stored = [repr((_normalise_for_json(test.given), _normalise_for_json(expected))) for expected in accepted]
+    return any(
+        repr((_normalise_for_json(example.arguments), _normalise_for_json(example.expected))) in stored
+        for example in examples
+    )
 
 
-def _as_json(value: object) -> object:
+def _normalise_for_json(value: object) -> object:
     """The value as JSON stores it, with lists for tuples and texts for keys."""
     if isinstance(value, dict):
-        return {str(key): _as_json(item) for key, item in value.items()}
-    return [_as_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {str(key): _normalise_for_json(item) for key, item in value.items()}
+    return [_normalise_for_json(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _is_example_run(lines: Sequence[str], test: ContestTest) -> bool:
+def _statement_shows_run(lines: Sequence[str], test: ContestTest) -> bool:
     """Return whether lines of a statement show the input and output of a test, each below its label."""
 
     def says(line: str, word: str) -> bool:

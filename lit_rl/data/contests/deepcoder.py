@@ -15,20 +15,20 @@ from typing import Unpack, cast
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
-    HeaderMissing,
-    TextMissing,
-    contest_check,
-    contest_checker,
+    MissingHeaderError,
+    MissingTextError,
+    build_contest_check,
+    checker_from_row,
+    decode_hidden_tests,
     is_interactive,
-    missing_tolerance,
     needs_checker,
     normalise_tests,
-    parameters_of,
-    public_tests,
-    read_hidden_tests,
+    parameter_names,
+    tests_shown_in_statement,
+    tolerance_check_lacks,
 )
 from lit_rl.data.prompts import contest_prompt
-from lit_rl.data.rows import BadRows, Row, local_path, parse_rows, read_rows
+from lit_rl.data.rows import BadRows, Row, expand_path, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import Compare, StdioTests
@@ -97,7 +97,7 @@ class DeepCoder(TaskDataModule):
     interactive programs are left out with a warning; if no row is left, loading raises.
 
     A program in a row's field ``checker`` or ``generated_checker`` judges the output, see
-    :func:`~lit_rl.data.contests.contest_tests.contest_checker`. Without a checker, problems on stdin whose statements
+    :func:`~lit_rl.data.contests.contest_tests.checker_from_row`. Without a checker, problems on stdin whose statements
     accept several answers are kept, and their number is logged. Values of functions are compared as APPS and TACO do:
     a key of a dict may be a number or its text, and if all of a row's values are stored in lists of one item, that list
     or its item is right.
@@ -167,20 +167,24 @@ class DeepCoder(TaskDataModule):
         self.name = name
         for split, sources in self.sources.items():
             for source in sources:
-                splits = CONFIGURATIONS.get(source, (_stored_split(split),))
-                if _stored_split(split) not in splits:
+                splits = CONFIGURATIONS.get(source, (_stored_split_name(split),))
+                if _stored_split_name(split) not in splits:
                     raise UsageError(
                         f"DeepCoder's configuration {source!r} has {' and '.join(splits)} rows only, no "
-                        f"{_stored_split(split)} rows"
+                        f"{_stored_split_name(split)} rows"
                     )
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The problems of all sources of a split, one source after the other; rows that are left out are counted."""
         problems = []
-        files = {path.name: path.read_text() for path in map(local_path, self.checker_files)}
+        files = {path.name: path.read_text() for path in map(expand_path, self.checker_files)}
         for source in self.sources[split]:
             rows, label = f"{split} rows of {source}", Path(source).name.split(".")[0]
-            parsed = parse_rows(self._rows(source, _stored_split(split)), partial(self._problem, files), self.bad_rows)
+            parsed = parse_rows(
+                self._read_source_rows(source, _stored_split_name(split)),
+                partial(self._build_problem_or_skip, files),
+                self.bad_rows,
+            )
             found = list(parsed)
             kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
             left_out = Counter(reason for reason in found if isinstance(reason, _SkipReason))
@@ -200,7 +204,7 @@ class DeepCoder(TaskDataModule):
                     "program an answer passes only if it is the one output listed",
                     stacklevel=2,
                 )
-            denied = [(one, missing_tolerance(one.fields["statement"], one.check)) for one in kept]
+            denied = [(one, tolerance_check_lacks(one.fields["statement"], one.check)) for one in kept]
             strict = [f"{one.task_id} ({error:g})" for one, error in denied if error is not None]
             if strict:
                 warnings.warn(
@@ -211,41 +215,41 @@ class DeepCoder(TaskDataModule):
             problems += kept
         return problems
 
-    def _rows(self, source: str, split: str) -> Iterator[Row]:
+    def _read_source_rows(self, source: str, split: str) -> Iterator[Row]:
         if source not in CONFIGURATIONS:
             yield from read_rows(source, split=split)
-        elif (folder := local_path(self.dataset) / source).is_dir():
+        elif (folder := expand_path(self.dataset) / source).is_dir():
             yield from read_rows(str(folder), split=split)
         else:
             yield from read_rows(self.dataset, subset=source, split=split)
 
-    def _problem(self, files: Mapping[str, str], row: Row) -> Problem | _SkipReason:
+    def _build_problem_or_skip(self, files: Mapping[str, str], row: Row) -> Problem | _SkipReason:
         first, last = self.days
         if (first, last) != (datetime.min, datetime.max) and not first <= _parse_day(row.text("contest_date")) <= last:
             return _SkipReason.OUTSIDE
-        question, messages = _parse_question(row)
+        question, messages = _parse_statement_and_messages(row)
         metadata = row.json("metadata") if row.values.get("metadata") else {}
         rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         try:
-            tests, public = _parse_tests(row, metadata.get("func_name"))
-        except TextMissing:
+            tests, public = _parse_all_and_public(row, metadata.get("func_name"))
+        except MissingTextError:
             return _SkipReason.NULL
         if not question or not tests:
             return _SkipReason.EMPTY
         if tests[0].function is None and (row.values.get("interaction_format") or is_interactive(question)):
             return _SkipReason.DIALOGUE
         try:
-            checker = contest_checker(rules.values, files)
-        except HeaderMissing:
+            checker = checker_from_row(rules.values, files)
+        except MissingHeaderError:
             return _SkipReason.HEADER
         solutions = row.json("solutions", list[str]) if row.values.get("solutions") else []
         found = extract_program(solutions[0]) if solutions else None
         starter, solution = row.text("starter_code", default=""), found.source if found else None
         function = tests[0].function
-        public = public or public_tests(question, tests, parameters_of(starter, function or ""))
+        public = public or tests_shown_in_statement(question, tests, parameter_names(starter, function or ""))
         in_class = any("class Solution" in source for source in (starter, solution or ""))
         check_of = partial(
-            contest_check,
+            build_contest_check,
             timeout_seconds=self.test_timeout_seconds,
             in_class=in_class,
             compare=cast(Compare, rules.text("compare", default=self._stdio.compare)),
@@ -275,11 +279,11 @@ def _parse_day(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=None)
 
 
-def _stored_split(split: Split) -> str:
+def _stored_split_name(split: Split) -> str:
     return "train" if split == "train" else "test"
 
 
-def _parse_question(row: Row) -> tuple[str, tuple[Message, ...]]:
+def _parse_statement_and_messages(row: Row) -> tuple[str, tuple[Message, ...]]:
     """The statement, and the prompt's messages if the row has a whole chat."""
     name = next((field for field in QUESTION_FIELDS if field in row), None)
     if name is None:
@@ -292,7 +296,7 @@ def _parse_question(row: Row) -> tuple[str, tuple[Message, ...]]:
     return "\n".join(m["content"] for m in messages if m["role"] == "user"), messages
 
 
-def _parse_tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
+def _parse_all_and_public(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
     """All tests of a row, and those of them that the row itself calls public."""
     for name in _ALL_TESTS:
         if row.values.get(name):  # APPS has empty texts where a problem has no tests
@@ -302,4 +306,4 @@ def _parse_tests(row: Row, function: str | None) -> tuple[list[ContestTest], lis
         return normalise_tests(truth, function), []
     public = normalise_tests(row.json("public_test_cases", default=[]), function)
     hidden = row.text("private_test_cases", default="")
-    return public + (normalise_tests(read_hidden_tests(hidden), function) if hidden else []), public
+    return public + (normalise_tests(decode_hidden_tests(hidden), function) if hidden else []), public

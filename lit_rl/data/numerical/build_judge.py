@@ -25,7 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.data.numerical.build_check import BuildAndRun
-from lit_rl.data.numerical.plotfile import MAX_HEADER_LENGTH, PlotfileError, Variable, read_variable, similarity
+from lit_rl.data.numerical.plotfile import (
+    MAX_HEADER_LENGTH,
+    MultiLevelField,
+    PlotfileError,
+    field_similarity,
+    read_field,
+)
 from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
@@ -42,7 +48,7 @@ class BuildError(FaultyCheck):
     """The tree does not build or run as it is: a fault of the task, not of a completion."""
 
 
-Output = tuple[str, Variable]  # what is compared of one plotfile: its header, and an array
+Output = tuple[str, MultiLevelField]  # what is compared of one plotfile: its header, and an array
 _references: dict[tuple[Any, ...], tuple[Output, ...]] = {}
 _masked: dict[tuple[Any, ...], Path] = {}
 _VERSIONS = (".git", ".hg", ".svn")
@@ -57,7 +63,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
     temporary_folder = client.settings.temporary_folder
     try:
         # The output of the unchanged tree is computed once per worker, whatever lines are masked.
-        built = _build_key(check)
+        built = _reference_key(check)
         if built not in _references:
             _references[built] = _run_reference(check, temporary_folder)
         masked = _masked_tree(check, temporary_folder)
@@ -69,7 +75,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
             try:
                 # The masked tree lacks the lines: what is filled in goes before the line that followed them.
                 fill_lines(folder / check.file, check.first_line, check.first_line - 1, completion)
-                outcome = _stage_scores(client, folder, check, _references[built])
+                outcome = _run_stages(client, folder, check, _references[built])
             finally:
                 with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
                     _remove_tree(folder)
@@ -79,7 +85,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
         except Exception as error:
             _run_reference(check, temporary_folder)  # raises where the machine is at fault
             log = f"the completion could not be judged, the unchanged tree could: {error!r}"
-            outcome = _outcome(Verdict.EXCEPTION, dict.fromkeys(STAGES, 0.0), log, check)
+            outcome = _outcome_from_scores(Verdict.EXCEPTION, dict.fromkeys(STAGES, 0.0), log, check)
     return replace(outcome, wall_seconds=time.monotonic() - started)
 
 
@@ -94,32 +100,32 @@ def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
     path.write_bytes(b"\n".join([*lines[: first - 1], *([written] if completion.strip() else []), *lines[last:]]))
 
 
-def _stage_scores(client: ZygoteClient, folder: Path, check: BuildAndRun, references: tuple[Output, ...]) -> Outcome:
+def _run_stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: tuple[Output, ...]) -> Outcome:
     scores = dict.fromkeys(STAGES, 0.0)
     report = _run_build(folder, check)
     if not _is_built(report, check):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.SYNTAX_ERROR
-        return _outcome(verdict, scores, report.log, check)
+        return _outcome_from_scores(verdict, scores, report.log, check)
     scores["compilation"] = 1.0
     report = _run_in_box(check.run, folder, check, check.run_seconds)
     written = [folder / name for name in check.outputs]
     if report.status != 0 or not all(os.path.isdir(path) and not os.path.islink(path) for path in written):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.EXCEPTION
-        return _outcome(verdict, scores, report.log, check)
+        return _outcome_from_scores(verdict, scores, report.log, check)
     scores["execution"] = 1.0
     for name, reference in zip(check.outputs, references, strict=True):
         client.on_report()  # the supervisor's own limits begin anew
-        header, density = _compare_output(folder / name, reference, check)
+        header, density = _output_scores(folder / name, reference, check)
         scores["header_bleu"] += header / len(references)
         scores["density"] += density / len(references)
     good = min(scores.values()) >= _EXACT
-    return _outcome(Verdict.PASSED if good else Verdict.WRONG_ANSWER, scores, report.log, check)
+    return _outcome_from_scores(Verdict.PASSED if good else Verdict.WRONG_ANSWER, scores, report.log, check)
 
 
-def _compare_output(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float, float]:
+def _output_scores(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float, float]:
     """BLEU of the header, and nearness of the array."""
-    header = _score_or_zero(lambda: text_bleu(_header(folder), reference[0]))
-    return header, _score_or_zero(lambda: similarity(_variable(folder, check), reference[1]))
+    header = _score_or_zero(lambda: text_bleu(_read_header(folder), reference[0]))
+    return header, _score_or_zero(lambda: field_similarity(_read_field(folder, check), reference[1]))
 
 
 def _score_or_zero(compare: Callable[[], float]) -> float:
@@ -132,7 +138,7 @@ def _score_or_zero(compare: Callable[[], float]) -> float:
         return 0.0
 
 
-def _outcome(verdict: Verdict, scores: Mapping[str, float], log: str, check: BuildAndRun) -> Outcome:
+def _outcome_from_scores(verdict: Verdict, scores: Mapping[str, float], log: str, check: BuildAndRun) -> Outcome:
     weight = sum(check.weights)
     total = sum(w * scores[stage] for w, stage in zip(check.weights, STAGES, strict=True)) / weight
     return Outcome(verdict, scores={**scores, "total": total}, stderr=printable(log[-4096:]))
@@ -141,7 +147,7 @@ def _outcome(verdict: Verdict, scores: Mapping[str, float], log: str, check: Bui
 # --- the unchanged tree -----------------------------------------------------------------------------------
 
 
-def _build_key(check: BuildAndRun) -> tuple[Any, ...]:
+def _reference_key(check: BuildAndRun) -> tuple[Any, ...]:
     """The part of a check that determines build and output: all but limits and weights."""
     built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
     return (*built, check.readable, check.environment)
@@ -159,8 +165,8 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
         report = _run_in_box(check.run, folder, check, check.run_seconds)
         if report.status != 0:
             raise BuildError(f"{tree} does not run as it is ({check.run!r}): {report.log[-1000:]}")
-        outputs = tuple((_header(folder / name), _variable(folder / name, check)) for name in check.outputs)
-        if any(similarity(variable, variable) != 1.0 for _, variable in outputs):
+        outputs = tuple((_read_header(folder / name), _read_field(folder / name, check)) for name in check.outputs)
+        if any(field_similarity(variable, variable) != 1.0 for _, variable in outputs):
             raise PlotfileError(f"{check.variable} has values that are not finite")
         return outputs
     except (OSError, PlotfileError) as error:
@@ -171,7 +177,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
 
 def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
     """A copy of the tree without the masked lines, built as far as possible; kept until this worker ends."""
-    key = (*_build_key(check), check.file, check.first_line, check.last_line)
+    key = (*_reference_key(check), check.file, check.first_line, check.last_line)
     if key not in _masked:
         folder = _copy_tree(Path(check.tree), temporary_folder)
         try:
@@ -181,12 +187,12 @@ def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
             _remove_tree(folder)  # the lines may still be there
             raise
         if not _masked:
-            atexit.register(_forget_masked_trees)
+            atexit.register(_remove_masked_trees)
         _masked[key] = folder
     return _masked[key]
 
 
-def _forget_masked_trees() -> None:
+def _remove_masked_trees() -> None:
     for folder in _masked.values():
         _remove_tree(folder)
     _masked.clear()
@@ -206,11 +212,11 @@ def _run_in_box(
     limits = BoxLimits(seconds, memory_bytes=check.memory_bytes)
     variables = {**dict(check.environment), **(environment or {})}
     os.chmod(folder, 0o700)  # the command before may have closed it
-    hidden = (*hidden_folders(check.tree), str(folder.parent))
+    hidden = (*folders_to_hide(check.tree), str(folder.parent))
     return run_boxed(command, folder, limits, readable=check.readable, hidden=hidden, environment=variables)
 
 
-def hidden_folders(tree: str) -> list[str]:
+def folders_to_hide(tree: str) -> list[str]:
     """The tree, and the histories of version control in which its masked lines may be found."""
     path = Path(tree).resolve()
     return [str(path), *(str(above / name) for above in path.parents for name in _VERSIONS)]
@@ -243,18 +249,18 @@ def _remove_tree(folder: Path) -> None:
     os.rmdir(folder)
 
 
-def _header(folder: Path) -> str:
-    content = _read_regular(folder, "Header", 0, MAX_HEADER_LENGTH + 1)
+def _read_header(folder: Path) -> str:
+    content = _read_regular_file(folder, "Header", 0, MAX_HEADER_LENGTH + 1)
     if len(content) > MAX_HEADER_LENGTH:
         raise PlotfileError(f"the header in {folder.name} is longer than {MAX_HEADER_LENGTH} bytes")
     return content.decode("utf-8", "replace")
 
 
-def _variable(folder: Path, check: BuildAndRun) -> Variable:
-    return read_variable(partial(_read_regular, folder), check.variable, check.compare_bytes)
+def _read_field(folder: Path, check: BuildAndRun) -> MultiLevelField:
+    return read_field(partial(_read_regular_file, folder), check.variable, check.compare_bytes)
 
 
-def _read_regular(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:
+def _read_regular_file(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:
     """At most so many bytes of a regular file beneath ``folder``, never through a link: anything may be there."""
     *parents, name = path.split("/")
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -57,7 +57,7 @@ class ThornSource:
     src_code: str
 
 
-def read_thorns(root: Path) -> Iterator[ThornSource]:
+def read_thorn_sources(root: Path) -> Iterator[ThornSource]:
     """All source files of all thorns beneath a folder, in the order of their names.
 
     A thorn is a folder with a ``src`` folder and at least one ccl file. Generated and binary files, files of
@@ -72,17 +72,18 @@ def read_thorns(root: Path) -> Iterator[ThornSource]:
     if not thorns:
         raise FileNotFoundError(f"no Cactus thorn under {root}: give a folder of arrangements (*/THORN/interface.ccl)")
     for thorn in sorted(thorns):
-        yield from _read_thorn(thorn, root)
+        yield from _read_sources_of_thorn(thorn, root)
 
 
-def _read_thorn(thorn: Path, root: Path) -> Iterator[ThornSource]:
+def _read_sources_of_thorn(thorn: Path, root: Path) -> Iterator[ThornSource]:
     sources = {
         path: text
         for path in _source_files(thorn / "src")
-        if (text := read_text(path)).strip() and not _GENERATED.search("\n".join(text.splitlines()[:_HEAD_LINES]))
+        if (text := read_text_or_empty(path)).strip()
+        and not _GENERATED.search("\n".join(text.splitlines()[:_HEAD_LINES]))
     }
-    documents = {thorn / name: text for name in DOCUMENTS if (text := read_text(thorn / name))}
-    interface, schedule, param, configuration = (read_text(thorn / name) for name in CCL_FILES)
+    documents = {thorn / name: text for name in DOCUMENTS if (text := read_text_or_empty(thorn / name))}
+    interface, schedule, param, configuration = (read_text_or_empty(thorn / name) for name in CCL_FILES)
     others = sorted(sources, key=lambda path: (path.suffix.lower() not in (".h", ".hh", ".hpp", ".hxx"), path))
     inside, whole = thorn.resolve().relative_to(root.resolve()), thorn.resolve()
     # The folder above is the arrangement, if it is in the tree.
@@ -95,17 +96,17 @@ def _read_thorn(thorn: Path, root: Path) -> Iterator[ThornSource]:
             schedule=schedule,
             param=param,
             configuration=configuration,
-            documents=_under_their_names(thorn, documents),
-            code=_under_their_names(thorn, {other: sources[other] for other in others if other != path}),
+            documents=_join_with_file_names(thorn, documents),
+            code=_join_with_file_names(thorn, {other: sources[other] for other in others if other != path}),
             src_code=sources[path],
         )
 
 
-def _under_their_names(thorn: Path, files: Mapping[Path, str]) -> str:
+def _join_with_file_names(thorn: Path, files: Mapping[Path, str]) -> str:
     return "\n".join(f"// {path.relative_to(thorn).as_posix()}\n{text}" for path, text in files.items())
 
 
-def read_text(path: Path) -> str:
+def read_text_or_empty(path: Path) -> str:
     """A file's text in whatever encoding it has; empty if it is missing, binary or too long.
 
     UTF-8, UTF-16 with a byte order mark, else Latin-1, in which every byte is a character.

@@ -128,7 +128,7 @@ class CodeCompletion(TaskDataModule):
         return [] if split == "train" else [self._build_problem(place) for place in self.places]
 
     def _build_problem(self, place: Gap) -> Problem:
-        before, masked, after = split_lines(self.tree / place.file, place)
+        before, masked, after = split_file_at_gap(self.tree / place.file, place)
         if self.context_lines is not None:
             before, after = before[-self.context_lines :] if self.context_lines else [], after[: self.context_lines]
         lines: dict[str, Any] = {"file": place.file, "first_line": place.first_line, "last_line": place.last_line}
@@ -143,7 +143,7 @@ class CodeCompletion(TaskDataModule):
         )
 
 
-def split_lines(path: Path, place: Gap) -> tuple[list[str], list[str], list[str]]:
+def split_file_at_gap(path: Path, place: Gap) -> tuple[list[str], list[str], list[str]]:
     """Lines of a file before, in and after a place."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if not 1 <= place.first_line <= place.last_line <= len(lines):

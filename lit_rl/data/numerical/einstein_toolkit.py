@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Unpack
 
-from lit_rl.data.numerical.cactus import LANGUAGES, ThornSource, read_thorns
+from lit_rl.data.numerical.cactus import LANGUAGES, ThornSource, read_thorn_sources
 from lit_rl.data.prompts import Form, chat_messages
-from lit_rl.data.rows import local_path
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, validation_split
+from lit_rl.data.rows import expand_path
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, choose_validation_items
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
@@ -56,8 +56,8 @@ class EinsteinToolkit(TaskDataModule):
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The files of the split's thorns; validation and test are the same."""
-        rows = list(read_thorns(local_path(self.path)))
-        measured = validation_split(sorted({row.thorn_name for row in rows}), self.validation_share)
+        rows = list(read_thorn_sources(expand_path(self.path)))
+        measured = choose_validation_items(sorted({row.thorn_name for row in rows}), self.validation_share)
         return [self._build_problem(row) for row in rows if (row.thorn_name in measured) is (split != "train")]
 
     def _build_problem(self, row: ThornSource) -> Problem:

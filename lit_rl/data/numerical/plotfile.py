@@ -52,7 +52,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Variable:
+class MultiLevelField:
     """One variable on all levels.
 
     Args:
@@ -64,7 +64,7 @@ class Variable:
     values: tuple[tuple[array.array[float], ...], ...]
 
 
-class _Files:
+class _BudgetedFiles:
     """Files of a plotfile, read within one budget of bytes and boxes for all of its levels."""
 
     def __init__(self, read: ReadBytes, max_bytes: int) -> None:
@@ -90,7 +90,7 @@ class _Files:
         return content
 
 
-def read_variable(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> Variable:
+def read_field(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> MultiLevelField:
     """One variable of a plotfile.
 
     Args:
@@ -98,18 +98,18 @@ def read_variable(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> Vari
         name: name of the variable in the header.
         max_bytes: most data to read, texts and all levels together.
     """
-    files = _Files(read, max_bytes)
+    files = _BudgetedFiles(read, max_bytes)
     try:
-        names, levels = read_header(files.read_text_file("Header", MAX_HEADER_LENGTH))
+        names, levels = parse_header(files.read_text_file("Header", MAX_HEADER_LENGTH))
         found = [_read_level(files, path, names.index(name)) for path in levels]
     except (OSError, ValueError, IndexError, OverflowError) as error:
         if isinstance(error, PlotfileError):
             raise
         raise PlotfileError(f"broken plotfile: {type(error).__name__}: {error}") from None
-    return Variable(tuple(boxes for boxes, _ in found), tuple(values for _, values in found))
+    return MultiLevelField(tuple(boxes for boxes, _ in found), tuple(values for _, values in found))
 
 
-def read_header(text: str) -> tuple[list[str], list[str]]:
+def parse_header(text: str) -> tuple[list[str], list[str]]:
     """Names of the variables, and per level the path of its cells, such as ``Level_0/Cell``."""
     lines = text.split("\n")
     if not lines[0].startswith(("HyperCLaw-V", "NavierStokes-V")):
@@ -123,7 +123,9 @@ def read_header(text: str) -> tuple[list[str], list[str]]:
     return names, paths
 
 
-def _read_level(files: _Files, path: str, component: int) -> tuple[tuple[Box, ...], tuple[array.array[float], ...]]:
+def _read_level(
+    files: _BudgetedFiles, path: str, component: int
+) -> tuple[tuple[Box, ...], tuple[array.array[float], ...]]:
     text = files.read_text_file(f"{path}_H", _MAX_LIST_LENGTH)
     # Counted before anything is built of them.
     listed = [sum(1 for _ in pattern.finditer(text)) for pattern in (_BOX, _FAB_ON_DISK)]
@@ -140,7 +142,7 @@ def _read_level(files: _Files, path: str, component: int) -> tuple[tuple[Box, ..
     return boxes, tuple(values)
 
 
-def _read_fab(files: _Files, path: str, offset: int, box: Box, component: int) -> array.array[float]:
+def _read_fab(files: _BudgetedFiles, path: str, offset: int, box: Box, component: int) -> array.array[float]:
     # Outside the budget of bytes: there are at most as many such reads as boxes.
     head = _FAB.match(files.read(path, offset, _MAX_FAB_HEADER_LENGTH))
     if head is None:
@@ -165,7 +167,7 @@ def _parse_box(groups: Sequence[str]) -> Box:
     return Box(low, high)
 
 
-def similarity(found: Variable, reference: Variable) -> float:
+def field_similarity(found: MultiLevelField, reference: MultiLevelField) -> float:
     """Compare a variable with its reference: ``max(0, 1 - |found - reference| / |reference|)``, L2 norms.
 
     Returns:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from lit_rl.data.robots.robosim import InventedWorld
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
-from lit_rl.data.robots.robot_program import RobotProgram, explore_memberships, prepare_program
+from lit_rl.data.robots.robot_program import RobotProgram, extract_runnable_program, randomise_membership_tests
 from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot
 from lit_rl.data.robots.trace_checks import check_holds, fraction_of_conjuncts, validate_check
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
@@ -74,7 +74,7 @@ class RobotHost:
 
 
 @dataclass(frozen=True)
-class _Tested:
+class _TestResult:
     verdict: Verdict
     robot_verdict: RobotVerdict
     run: HostedRun
@@ -97,8 +97,8 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
             validate_check(test.check)
         except (LookupError, TypeError, ValueError) as error:
             raise FaultyCheck(f"{type(error).__name__}: {error}") from error
-    prepared = prepare_program(program)
-    tested: list[_Tested] = []
+    prepared = extract_runnable_program(program)
+    tested: list[_TestResult] = []
     for test in check.tests:
         tested.append(_run_test(client, prepared.source, test, check.timeout_seconds))
         if tested[-1].robot_verdict in _BREAK_OFF:
@@ -114,12 +114,12 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
     """
     if not program.strip():
         return _NO_PROGRAM
-    prepared = prepare_program(program)
-    tested: list[_Tested] = []
+    prepared = extract_runnable_program(program)
+    tested: list[_TestResult] = []
     num_timed_out = 0
     for index in range(check.num_worlds):
         rng = random.Random(f"{check.seed}/{index}")
-        source = explore_memberships(prepared.source, rng)
+        source = randomise_membership_tests(prepared.source, rng)
         world = InventedWorld(rng.randrange(2**32))
         run, refused = _run_in_world(client, source, world, check.timeout_seconds)
         num_timed_out += run.verdict is Verdict.TIMED_OUT
@@ -129,9 +129,9 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
             outcome = replace(run.outcome, exception_type=type(refused).__name__, line=line)
             run = run._replace(verdict=Verdict.EXCEPTION, outcome=outcome, message=message)
         elif run.verdict is Verdict.PASSED or (run.verdict is Verdict.TIMED_OUT and num_timed_out < 2):
-            tested.append(_Tested(Verdict.PASSED, "success", run, [], 0.0))
+            tested.append(_TestResult(Verdict.PASSED, "success", run, [], 0.0))
             continue
-        tested.append(_Tested(run.verdict, _kind_of_error(run, refused), run, world.trace, 0.0))
+        tested.append(_TestResult(run.verdict, _verdict_of_error(run, refused), run, world.trace, 0.0))
         # The lines of a rewritten program are not those of the one that was given.
         return _combine_outcomes(tested, prepared if source == prepared.source else None, {})
     return _combine_outcomes(tested, prepared, {})
@@ -147,26 +147,26 @@ def _run_in_world(
     return run, host.refused
 
 
-def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float) -> _Tested:
+def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float) -> _TestResult:
     world = ServiceRobot(test.state)
     run, refused = _run_in_world(client, source, world, seconds)
     expected_timeout = run.verdict is Verdict.TIMED_OUT and test.should_timeout
     if not (run.verdict is Verdict.PASSED or expected_timeout):
-        return _Tested(run.verdict, _kind_of_error(run, refused), run, world.trace, 0.0)
+        return _TestResult(run.verdict, _verdict_of_error(run, refused), run, world.trace, 0.0)
     try:
         with cpu_limit(_CHECK_SECONDS):
             true = check_holds(test.check, world.trace)
             share = 1.0 if true else fraction_of_conjuncts(test.check, world.trace)
     except ReadsTooLong:
-        return _Tested(Verdict.TIMED_OUT, "python_error", run, world.trace, 0.0)
+        return _TestResult(Verdict.TIMED_OUT, "python_error", run, world.trace, 0.0)
     except TypeError:  # the program offered options that are not text, and the check reads options
-        return _Tested(Verdict.WRONG_ANSWER, "python_error", run, world.trace, 0.0)
+        return _TestResult(Verdict.WRONG_ANSWER, "python_error", run, world.trace, 0.0)
     if true:
-        return _Tested(Verdict.PASSED, "success", run, world.trace, share)
-    return _Tested(Verdict.WRONG_ANSWER, "completion_error", run, world.trace, share)
+        return _TestResult(Verdict.PASSED, "success", run, world.trace, share)
+    return _TestResult(Verdict.WRONG_ANSWER, "completion_error", run, world.trace, share)
 
 
-def _kind_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdict:
+def _verdict_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdict:
     """The kind of error, by the last line that the interpreter would print: ``<type>: <message>``.
 
     That line is the program's own word, which counts only if the world did refuse a call.
@@ -177,7 +177,9 @@ def _kind_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdict:
     return "robot_execution_error" if "Robot" in lines[-1] else "python_error"
 
 
-def _combine_outcomes(tested: Sequence[_Tested], program: RobotProgram | None, scores: Mapping[str, float]) -> Outcome:
+def _combine_outcomes(
+    tested: Sequence[_TestResult], program: RobotProgram | None, scores: Mapping[str, float]
+) -> Outcome:
     """All tests in one outcome: an error decides, else the first that did not pass."""
     if not tested:
         return Outcome(Verdict.PASSED, scores=scores, robot_verdict="success")

@@ -37,14 +37,14 @@ class RobotProgram:
     line_offset: int = 0
 
 
-def prepare_program(text: str) -> RobotProgram:
+def extract_runnable_program(text: str) -> RobotProgram:
     r"""The runnable program in a completion. Preparing twice changes nothing more.
 
     The inside of the first Python fence, if there is one; the line ``def task_program():`` in front, if it
     is missing; cut at the first later line that starts in column 0; double-quoted strings in lower case.
 
     Example:
-        >>> prepare_program('    go_to("Kitchen")\nthat is all')
+        >>> extract_runnable_program('    go_to("Kitchen")\nthat is all')
         RobotProgram(source='def task_program():\n    go_to("kitchen")', line_offset=-1)
     """
     start, end = code_span(text)
@@ -85,7 +85,7 @@ def lower_double_quoted(source: str) -> str:
     return _DOUBLE_QUOTED.sub(lambda found: found.group(0).lower(), source)
 
 
-def explore_memberships(source: str, rng: random.Random, probability: float = 0.8) -> str:
+def randomise_membership_tests(source: str, rng: random.Random, probability: float = 0.8) -> str:
     """The program with tests such as ``"x" in rooms`` replaced by True, False or left, at random.
 
     A world that is invented has no rooms of the names a program looks for, so the branches behind such tests
@@ -98,7 +98,7 @@ def explore_memberships(source: str, rng: random.Random, probability: float = 0.
     """
     if rng.random() >= probability or len(source) > _MAX_EXPLORED_LENGTH:
         return source
-    explorer = _Explorer(rng)
+    explorer = _MembershipRandomiser(rng)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the program's style, which is not judged
@@ -110,7 +110,7 @@ def explore_memberships(source: str, rng: random.Random, probability: float = 0.
         return source
 
 
-class _Explorer(ast.NodeTransformer):
+class _MembershipRandomiser(ast.NodeTransformer):
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.num_replaced = 0

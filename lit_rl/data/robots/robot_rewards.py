@@ -10,7 +10,7 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Outcome
 from lit_rl.rewards.program_tests import merge_grades
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.rewards.token_credit import charge_line, texts_and_judgements, unscored_failure
+from lit_rl.rewards.token_credit import score_charging_line, texts_and_judgements, valueless_score_if_unjudged
 from lit_rl.signature_check import FiniteFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -64,7 +64,8 @@ class SimulatorReward(RewardTerm):
         """Scores of all N completions; none where the sandbox failed."""
         full = self.grades["success"] if self.mode == "graded" else 1.0
         return [
-            unscored_failure(judgement) or charge_line(text, judgement, self._outcome_value(judgement.outcome), full)
+            valueless_score_if_unjudged(judgement)
+            or score_charging_line(text, judgement, self._outcome_value(judgement.outcome), full)
             for text, judgement in texts_and_judgements(completions, judgements)
         ]
 

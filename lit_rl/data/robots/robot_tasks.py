@@ -8,10 +8,10 @@ from typing import Any, Unpack
 
 from lit_rl.data.prompts import Form
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
-from lit_rl.data.robots.robot_program import DEFINITION, prepare_program
+from lit_rl.data.robots.robot_program import DEFINITION, extract_runnable_program
 from lit_rl.data.robots.service_robot import FUNCTIONS
-from lit_rl.data.rows import Row, local_path, read_rows
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, validation_split
+from lit_rl.data.rows import Row, expand_path, read_rows
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, choose_validation_items
 from lit_rl.errors import UsageError
 from lit_rl.types import Problem
 
@@ -193,7 +193,7 @@ class RoboInstruct(TaskDataModule):
     def load_problems(self, split: Split) -> list[Problem]:
         """The rows of a split, in the order of the file; validation and test are the same."""
         rows = usable_rows(read_robo_instruct(self.path))
-        measured = validation_split(range(len(rows)), self.validation_share)
+        measured = choose_validation_items(range(len(rows)), self.validation_share)
         return [
             robot_problem(
                 f"robo_instruct/{number}",
@@ -213,7 +213,7 @@ def read_robo_instruct(path: str) -> Iterator[Row]:
         yield from read_rows(path)
         return
     csv.field_size_limit(10_000_000)
-    with local_path(path).open(encoding="utf-8-sig", newline="") as lines:
+    with expand_path(path).open(encoding="utf-8-sig", newline="") as lines:
         for number, values in enumerate(csv.DictReader(lines), 1):
             yield Row(path, number, {name: value or None for name, value in values.items()})
 
@@ -231,7 +231,7 @@ def usable_rows(rows: Iterator[Row]) -> list[tuple[int, str, str]]:
         if not instruction or not is_whole or {instruction, program} & seen:
             continue
         seen |= {instruction, program}
-        used.append((row.number, instruction, prepare_program(program).source.rstrip() + "\n"))
+        used.append((row.number, instruction, extract_runnable_program(program).source.rstrip() + "\n"))
     if not used:
         raise UsageError(f"{source} has no row with an instruction (prompt) and a robot program (program)")
     return used

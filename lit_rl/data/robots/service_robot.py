@@ -123,14 +123,14 @@ class ServiceRobot(RobotBase):
         require_text("CheckEntity", entity=entity)
         self._record("CheckEntity", entity)
         names = [*self.objects.get(self.location, ()), *(name for name, _ in self._agents_here())]
-        return any(matches(name, entity, "CheckEntity") for name in names)
+        return any(matches_stored_pattern(name, entity, "CheckEntity") for name in names)
 
     def go_to(self, location: str) -> None:
         """Go to the first room whose name is found in ``location``; the attempt is recorded."""
         require_text("GoTo", location=location)
         self._record("GoTo", location)
         for room in self.locations:
-            if matches(room, location, "GoTo"):
+            if matches_stored_pattern(room, location, "GoTo"):
                 self.location = room
                 return
         raise RobotError(f"RobotGoToError: no room matches {location!r}")
@@ -147,12 +147,12 @@ class ServiceRobot(RobotBase):
         if not options:
             raise RobotError("RobotAskError: no options to choose from")
         for name, answers in self._agents_here():
-            if not matches(name, person, "Ask"):
+            if not matches_stored_pattern(name, person, "Ask"):
                 continue
             if not answers:
                 raise RobotError(f"RobotAskError: {person!r} has no answers")
             answer = answers.pop(0) if len(answers) > 1 else answers[0]
-            for chosen in _choose(answer, question, options):
+            for chosen in _matching_options(answer, question, options):
                 return chosen  # plain data, a string in all but odd programs
         raise RobotError(f"RobotAskError: nobody at {self.location!r} called {person!r} answers with an option")
 
@@ -162,7 +162,7 @@ class ServiceRobot(RobotBase):
         if self.holding is not None:
             raise RobotError(f"RobotPickError: already holding {self.holding!r}")
         labels = self.objects.get(self.location, [])
-        index = next((i for i, label in enumerate(labels) if matches(label, obj, "Pick")), None)
+        index = next((i for i, label in enumerate(labels) if matches_stored_pattern(label, obj, "Pick")), None)
         if index is None:
             raise RobotError(f"RobotPickError: no {obj!r} at {self.location!r}")
         del labels[index]
@@ -182,7 +182,7 @@ class ServiceRobot(RobotBase):
         return self.agents.get(self.location, [])
 
 
-def matches(stored: str, text: object, call: str) -> bool:
+def matches_stored_pattern(stored: str, text: object, call: str) -> bool:
     """Return whether the text matches the stored regular expression, or contains the text of a placed thing."""
     if isinstance(stored, PlacedObject):
         return stored.lower() in str(text).lower()
@@ -209,13 +209,13 @@ def require_options(options: object) -> None:
         raise RobotError(f"RobotAskError: the options have more than {MAX_TEXT_CHARS} characters")
 
 
-def _choose(answer: str, question: str, options: list[Any]) -> list[Any]:
+def _matching_options(answer: str, question: str, options: list[Any]) -> list[Any]:
     """The option that an answer picks, as a list of one, or of none."""
-    direct = [option for option in options if matches(answer, option, "Ask")]
+    direct = [option for option in options if matches_stored_pattern(answer, option, "Ask")]
     if direct:
         return direct[:1]
-    word = "yes" if matches(answer, question, "Ask") else "no"
-    return [option for option in options if matches(word, option, "Ask")][:1]
+    word = "yes" if matches_stored_pattern(answer, question, "Ask") else "no"
+    return [option for option in options if matches_stored_pattern(word, option, "Ask")][:1]
 
 
 @lru_cache(maxsize=4096)

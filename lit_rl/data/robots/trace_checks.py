@@ -43,12 +43,12 @@ def check_holds(check: Any, trace: _Trace) -> bool:
         >>> check_holds(["exists", ["after_first", "trace", ["GoTo", "cellar"]], ["Say", "ready"]], trace)
         True
     """
-    return _formula(check)(trace)
+    return _compile_formula(check)(trace)
 
 
 def validate_check(check: Any) -> None:
     """Refuse a malformed check, in every part of it."""
-    _formula(check)
+    _compile_formula(check)
 
 
 def conjuncts(check: Any) -> list[Any]:
@@ -82,12 +82,12 @@ def holds_or_false(check: Any, trace: _Trace) -> bool:
         return False
 
 
-def part_of(term: Any, trace: _Trace) -> _Trace:
+def select_trace_part(term: Any, trace: _Trace) -> _Trace:
     """The part of the trace that a trace term names."""
-    return _term(term)(trace)
+    return _compile_term(term)(trace)
 
 
-def _formula(check: Any) -> Callable[[_Trace], bool]:
+def _compile_formula(check: Any) -> Callable[[_Trace], bool]:
     """The function of a trace that a formula is, all of it read."""
     if isinstance(check, bool):
         return lambda trace: check
@@ -95,26 +95,31 @@ def _formula(check: Any) -> Callable[[_Trace], bool]:
         raise CheckError(f"a formula is true, false or a list that begins with its name, got {check!r}")
     operator, *arguments = check
     if operator in ("and", "or"):
-        parts, joined = [_formula(part) for part in arguments], all if operator == "and" else any
+        parts, joined = [_compile_formula(part) for part in arguments], all if operator == "and" else any
         return lambda trace: joined(part(trace) for part in parts)
     if operator == "not":
-        (inner,) = (_formula(part) for part in _require_length(1, check))
+        (inner,) = (_compile_formula(part) for part in _require_length(1, check))
         return lambda trace: not inner(trace)
     if operator == "exists":
         term, event = _require_length(2, check)
-        part, matches = _term(term), _event(event)
+        part, matches = _compile_term(term), _compile_event(event)
         return lambda trace: any(map(matches, part(trace)))
     if operator == "precedes":
         term, first, second = _require_length(3, check)
-        return _formula(["exists", ["after_first", term, first], second])
+        return _compile_formula(["exists", ["after_first", term, first], second])
     if operator == "act_at_first":
         # Between the first GoTo(place) and the next GoTo elsewhere.
         term, place, event = _require_length(3, check)
-        visit = ["before_first", ["after_first", term, ["GoTo", place]], _departure(place)]
-        return _formula(["and", ["exists", term, ["GoTo", place]], ["exists", visit, event]])
+        visit = ["before_first", ["after_first", term, ["GoTo", place]], _departure_pattern(place)]
+        return _compile_formula(["and", ["exists", term, ["GoTo", place]], ["exists", visit, event]])
     if operator == "act_at_any_visit":
         term, place, event = _require_length(3, check)
-        part, arrives, leaves, acts = (_term(term), _event(["GoTo", place]), _event(_departure(place)), _event(event))
+        part, arrives, leaves, acts = (
+            _compile_term(term),
+            _compile_event(["GoTo", place]),
+            _compile_event(_departure_pattern(place)),
+            _compile_event(event),
+        )
         return lambda trace: _acts_at_any_visit(part(trace), arrives, leaves, acts)
     raise CheckError(f"no such formula: {check!r}")
 
@@ -138,19 +143,19 @@ def _acts_at_any_visit(trace: _Trace, arrives: _Matches, leaves: _Matches, acts:
     return False
 
 
-def _departure(place: str) -> list[str]:
+def _departure_pattern(place: str) -> list[str]:
     """Going elsewhere: to a text that does not contain the place as a word."""
     return ["GoTo", rf"^(?!.*\b{place}\b).*$"]
 
 
-def _term(term: Any) -> Callable[[_Trace], _Trace]:
+def _compile_term(term: Any) -> Callable[[_Trace], _Trace]:
     """The function from a trace to a part of it: strictly before or after a match, all of it if nothing matches."""
     if term == "trace":
         return lambda trace: trace
     if not isinstance(term, (list, tuple)) or not term or term[0] not in _CUTS:
         raise CheckError(f"no such part of a trace: {term!r}")
     inner, event = _require_length(2, term)
-    part, matches = _term(inner), _event(event)
+    part, matches = _compile_term(inner), _compile_event(event)
 
     def cut(trace: _Trace) -> _Trace:
         trace = part(trace)
@@ -163,7 +168,7 @@ def _term(term: Any) -> Callable[[_Trace], _Trace]:
     return cut
 
 
-def _event(event: Any) -> _Matches:
+def _compile_event(event: Any) -> _Matches:
     """The function that says whether an element of a trace matches an event pattern."""
     if not isinstance(event, (list, tuple)) or len(event) not in (2, 3) or event[0] not in KINDS:
         raise CheckError(f"an event is [kind, pattern] or ['Ask', pattern, option_pattern], got {event!r}")

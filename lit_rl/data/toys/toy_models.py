@@ -52,7 +52,7 @@ class NumberCodec(Codec):
 
     def encode_completion(self, text: str) -> tuple[Numbers, StopReason]:
         """The numbers of a text."""
-        return read_numbers(text), StopReason.EOS
+        return parse_numbers(text), StopReason.EOS
 
     def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
         """Numbers with a space between them; no number is left out at the end."""
@@ -64,17 +64,17 @@ class NumberCodec(Codec):
 
     def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> Numbers:
         """The numbers of the message."""
-        return read_numbers(message)
+        return parse_numbers(message)
 
     def truncate_middle(self, text: str, max_tokens: int) -> str:
         """The text itself."""
-        count = len(read_numbers(text))
+        count = len(parse_numbers(text))
         if count > max_tokens:
             raise ArgumentError("max_message_tokens", f"at least {count}", str(max_tokens))
         return text
 
 
-def read_numbers(text: str) -> Numbers:
+def parse_numbers(text: str) -> Numbers:
     """The numbers of a text with spaces between them."""
     return tuple(int(word) for word in text.split())
 
@@ -82,7 +82,7 @@ def read_numbers(text: str) -> Numbers:
 class ToyPolicy(Policy):
     """Base of toy policies: prompts are the numbers of the check, completions are numbers.
 
-    A subclass builds :attr:`weights` in :meth:`build` and implements :meth:`logits` and :meth:`is_complete`.
+    A subclass builds :attr:`weights` in :meth:`build_model` and implements :meth:`logits` and :meth:`is_complete`.
 
     Args:
         init_seed: seed of the initial weights.
@@ -96,14 +96,14 @@ class ToyPolicy(Policy):
         self.codec = NumberCodec(self.accepts)
 
     @abstractmethod
-    def build(self, generator: torch.Generator) -> nn.Module:
+    def build_model(self, generator: torch.Generator) -> nn.Module:
         """New weights."""
 
     @abstractmethod
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
         """[N, T, V] logits of each completion token, given the prompt [N, P] and the tokens before it.
 
-        Under ``weights`` such as :meth:`build` makes them, the policy's own by default.
+        Under ``weights`` such as :meth:`build_model` makes them, the policy's own by default.
         """
 
     @abstractmethod
@@ -117,7 +117,7 @@ class ToyPolicy(Policy):
     def load(self) -> None:
         """Build the weights."""
         if self.weights is None:
-            self.weights = self.build(torch.Generator().manual_seed(self.init_seed))
+            self.weights = self.build_model(torch.Generator().manual_seed(self.init_seed))
 
     def decoding(self) -> NumberDecoding:
         """From the numbers themselves: a toy keeps no cache."""
@@ -142,10 +142,10 @@ class ToyPolicy(Policy):
         flat = logits[completions.completion_mask]
         return lambda rows: flat[rows]
 
-    def compare(
+    def logprobs_and_divergence(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """See :meth:`Policy.compare`."""
+        """See :meth:`Policy.logprobs_and_divergence`."""
         mask = completions.completion_mask
         logits = self.logits(completions.prompt_ids, completions.completion_ids)
         found = compare(logits[mask], teacher(slice(None)), temperature or 1.0)
@@ -240,7 +240,7 @@ class SortingPolicy(ToyPolicy):
         self.embedding_size = embedding_size
         self.embedding_std = embedding_std
 
-    def build(self, generator: torch.Generator) -> nn.Module:
+    def build_model(self, generator: torch.Generator) -> nn.Module:
         """Embedding, one encoder matrix per prompt position, one decoder matrix per response position."""
         size = self.embedding_size
         weights = nn.ParameterDict()
@@ -280,7 +280,7 @@ class CorridorPolicy(ToyPolicy):
         super().__init__(init_seed)
         self.num_cells = num_cells
 
-    def build(self, generator: torch.Generator) -> nn.Module:
+    def build_model(self, generator: torch.Generator) -> nn.Module:
         """A table [num_cells + 1, 2] of zeros; row 0, the goal, is never used."""
         return _zero_table(self.num_cells, 2)
 
@@ -299,7 +299,7 @@ class CorridorPolicy(ToyPolicy):
         at = torch.tensor([[*ids, 0]])
         return int(distances_to_goal(torch.tensor([prompt]), at)[0, -1]) == 0
 
-    def table(self) -> dict[int, float]:
+    def probabilities_by_distance(self) -> dict[int, float]:
         """Probability of walking towards the goal, by distance."""
         assert isinstance(self.weights, nn.Embedding)
         approach = self.weights.weight.detach().softmax(-1)[:, APPROACH].tolist()
@@ -335,7 +335,7 @@ class CorridorCritic(Critic):
         """The table."""
         return list(self.parameters())
 
-    def table(self) -> dict[int, float]:
+    def values_by_distance(self) -> dict[int, float]:
         """Value by distance."""
         values = self.weights.weight.detach()[:, 0].tolist()
         return {distance: values[distance] for distance in range(1, self.num_cells + 1)}

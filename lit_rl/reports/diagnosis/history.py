@@ -191,7 +191,7 @@ class MetricHistory:
         return max(self.values("optimizer/learning_rate"), default=0.0)
 
     @property
-    def lowest_reward(self) -> float:
+    def reward_floor(self) -> float:
         """Lowest mean reward of a rollout so far, at most 0: a reward may begin below 0."""
         return min(0.0, self.lowest.get(REWARD, 0.0))
 
@@ -208,12 +208,12 @@ class MetricHistory:
         error = peak.get("reward/std", 0.0) / sqrt(max(1.0, peak.get(ROWS, 1.0)))
         # Under tests of another problem some program passes now and then.
         lucky = self.best.get(PASSED, MeanWithError(0.0)).mean <= 0.01 and peak.get(PASSED, 1.0) <= 0.05
-        return not lucky and peak.get(REWARD, 0.0) - self.lowest_reward > 3 * error
+        return not lucky and peak.get(REWARD, 0.0) - self.reward_floor > 3 * error
 
     @property
-    def num_unrewarded(self) -> int:
+    def num_unrewarded_rollouts(self) -> int:
         """Number of the last rollouts in a row that earned next to nothing, if an earlier one did earn something."""
-        nothing = self.lowest_reward + 0.05 * (self.peak[1].get(REWARD, 0.0) - self.lowest_reward)
+        nothing = self.reward_floor + 0.05 * (self.peak[1].get(REWARD, 0.0) - self.reward_floor)
         rewards = reversed(self.values(REWARD))
         return len(list(takewhile(lambda one: one <= nothing, rewards))) if self.has_earned else 0
 

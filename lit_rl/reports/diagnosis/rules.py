@@ -279,7 +279,7 @@ def useless_critic(metrics: MetricHistory, last: LastRollout, settings: RunSetti
 
 def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """The reward has fallen to nothing, or has lost more than half of the way from the floor to its best mean."""
-    now, lost = metrics.mean_with_error(REWARD), metrics.num_unrewarded
+    now, lost = metrics.mean_with_error(REWARD), metrics.num_unrewarded_rollouts
     if now is None or not metrics.has_earned:
         return ""
     known = (metrics.best.get(REWARD, now), metrics.first_reward)
@@ -289,7 +289,7 @@ def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -
         ends = f" ({commonest_failure(last, settings)[0]})" if last.runs_programs else ""
         since = f"from rollout {metrics.rollout - lost + 1} on {sum(metrics.values(REWARD)[-lost:]) / lost:.3g}"
         measured, meaning = f"rollout {number} earned {peak[REWARD]:.3g}, {since}{ends}", "the policy was lost"
-    elif not lost and now.mean < metrics.lowest_reward + (best.mean - metrics.lowest_reward) / 2:
+    elif not lost and now.mean < metrics.reward_floor + (best.mean - metrics.reward_floor) / 2:
         fell = f"from {best.mean:.3g} ± {best.error:.2g} to {now.mean:.3g} ± {now.error:.2g}"
         measured = f"the mean reward of {metrics.patience} rollouts fell {fell}"
         meaning = "the policy unlearns, or problems are harder now"
@@ -301,7 +301,13 @@ def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -
 def entropy_collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """The entropy is below a tenth of what it was, most groups have equal rewards, and the task is not solved."""
     first, entropy, trained = metrics.first.get(_ENTROPY), metrics.latest.get(_ENTROPY), "update/trained_fraction"
-    if first is None or entropy is None or entropy >= 0.1 * first.mean or metrics.num_unrewarded or metrics.is_solved:
+    if (
+        first is None
+        or entropy is None
+        or entropy >= 0.1 * first.mean
+        or metrics.num_unrewarded_rollouts
+        or metrics.is_solved
+    ):
         return ""
     passes = max(metrics.mean(PASSED), metrics.recent[-1].get(PASSED, 0.0)) >= 0.9
     untrained = metrics.highest.get(trained, 1.0) == 0  # then it differs by noise alone
@@ -323,7 +329,9 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
     means, spreads = metrics.values(REWARD), metrics.values("reward/std")
     all_equal = bool(means) and max([max(means) - min(means), *spreads]) <= 1e-6
     flat, has_teacher = metrics.mean(_FLAT), "teacher/gap" in metrics.latest  # a teacher needs no rewards
-    if metrics.is_solved or not (all_equal or (flat > 0.95 and not has_teacher and not metrics.num_unrewarded)):
+    if metrics.is_solved or not (
+        all_equal or (flat > 0.95 and not has_teacher and not metrics.num_unrewarded_rollouts)
+    ):
         return ""
     reward, passed = metrics.mean(REWARD), metrics.mean(PASSED)
     measured = f"{flat:.0%} of the groups have equal rewards, so nothing is learned"
@@ -331,7 +339,7 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
         measured = f"all rewards of the last {metrics.patience} rollouts were {reward:.3g}, so nothing is learned"
     every, none = metrics.mean("group/all_passed_fraction"), metrics.mean("group/none_passed_fraction")
     peak, top = metrics.highest.get(REWARD, reward), metrics.highest.get(HIGHEST, reward)
-    fell = metrics.has_earned and peak - reward > 0.1 * (peak - metrics.lowest_reward)
+    fell = metrics.has_earned and peak - reward > 0.1 * (peak - metrics.reward_floor)
     if passed > 0.98 or every > 0.9 * flat > 0:
         meaning = f"programs passed from the beginning (never less than {metrics.lowest.get(PASSED, 0.0):.0%})"
         first = ("the tests check nothing", settings.check_data)
@@ -359,7 +367,7 @@ def format_falling(metrics: MetricHistory, last: LastRollout, settings: RunSetti
     kinds = {"completion/format_rate": "with a program in a fenced block", "completion/program_rate": "with a program"}
     for name, kind in kinds.items():
         best, share = metrics.best.get(name, MeanWithError(0.0)).mean, metrics.mean_with_error(name)
-        if share is None or best - share.mean <= 0.2 or metrics.num_unrewarded:
+        if share is None or best - share.mean <= 0.2 or metrics.num_unrewarded_rollouts:
             continue
         measured = f"completions {kind} fell from {best:.0%} to {share.mean:.0%}"
         cause = settings.smaller_rate_hint(metrics.learning_rate)
@@ -375,7 +383,7 @@ def format_falling(metrics: MetricHistory, last: LastRollout, settings: RunSetti
 def truncated(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """More than half of the completions are cut by the token limit, or a stop string cuts many programs that fail."""
     share, cut, failed = metrics.mean(_TRUNCATED), metrics.mean(CUT), 1 - metrics.mean(PASSED)
-    if metrics.num_unrewarded:
+    if metrics.num_unrewarded_rollouts:
         return ""
     if share > 0.5:
         return (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lit_rl.run_files.records import Curve
-from lit_rl.run_files.row_text import number_text
+from lit_rl.run_files.row_text import format_number
 
 COLOURS = ("#2166ac", "#d6604d", "#1b7837", "#762a83", "#b35806", "#01665e", "#c51b7d", "#4d4d4d")
 """Told apart by most people who do not see all colours."""
@@ -18,7 +18,7 @@ _MAX_DOTS = 40
 
 
 @dataclass(frozen=True)
-class Line:
+class CurveGroup:
     """Curves of one colour: the runs of a group.
 
     Args:
@@ -68,7 +68,7 @@ class AxisScale:
         return f"{self.start + (value - self.low) / span * (self.end - self.start):.1f}"
 
 
-def chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
+def mean_and_band_panel(title: str, lines: Sequence[CurveGroup], clock: str) -> Panel:
     """The mean of each group's curves, and the band between its lowest and its highest."""
     x, y = _axis_scales([point for line in lines for curve in line.curves for point in curve])
     shapes = []
@@ -78,13 +78,13 @@ def chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
             outline = [(n, high) for n, _, _, high in points] + [(n, low) for n, low, _, _ in reversed(points)]
             shapes.append(Shape("band", line.colour, f"{_curve_path(outline, x, y)}Z"))
         for n, low, middle, high in points if len(points) <= _MAX_DOTS else ():
-            several = f" ({number_text(low, 3)} to {number_text(high, 3)})" if len(line.curves) > 1 else ""
-            dots.append((x(n), y(middle), f"{line.label}\n{clock} {n}: {number_text(middle, 3)}{several}"))
+            several = f" ({format_number(low, 3)} to {format_number(high, 3)})" if len(line.curves) > 1 else ""
+            dots.append((x(n), y(middle), f"{line.label}\n{clock} {n}: {format_number(middle, 3)}{several}"))
         shapes.append(Shape("line", line.colour, _curve_path([(n, mean) for n, _, mean, _ in points], x, y), dots=dots))
     return _draw_panel(title, clock, title.rpartition("/")[2].replace("_", " "), shapes, x, y)
 
 
-def stacked_areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str], clock: str) -> Panel:
+def stacked_areas_panel(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str], clock: str) -> Panel:
     """Shares that add up to one, on top of each other."""
     counts = sorted({count for curve in shares.values() for count, _ in curve})
     x, y = _axis_scales([(count, 0.0) for count in counts], low=0.0, high=1.0)
@@ -132,6 +132,6 @@ def _curve_path(points: Sequence[tuple[int, float]], x: AxisScale, y: AxisScale)
 
 
 def _draw_panel(title: str, x_name: str, y_name: str, shapes: Sequence[Shape], x: AxisScale, y: AxisScale) -> Panel:
-    rows = [(y(value), number_text(value, 3)) for value in axis_ticks(y.low, y.high)]
+    rows = [(y(value), format_number(value, 3)) for value in axis_ticks(y.low, y.high)]
     columns = [(x(value), f"{value:,.0f}") for value in axis_ticks(x.low, x.high) if value == int(value)]
     return Panel(title, x_name, y_name, rows, columns, shapes)

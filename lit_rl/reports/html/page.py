@@ -11,11 +11,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, chart, stacked_areas
+from lit_rl.reports.html.charts import COLOURS, FRAME, CurveGroup, Panel, mean_and_band_panel, stacked_areas_panel
 from lit_rl.reports.improvement import format_with_interval, learning_verdict, validation_changes
-from lit_rl.reports.runs import Run, groups_of
+from lit_rl.reports.runs import Run, group_by_settings
 from lit_rl.run_files.records import Curve, RecordedRollout, RecordedRow
-from lit_rl.run_files.row_text import KINDS, describe_outcome, stop_text, token_values
+from lit_rl.run_files.row_text import KINDS, describe_outcome, token_values_by_column, verdict_and_cause_text
 from lit_rl.run_files.settings import settings_that_differ
 
 OVERVIEW = (
@@ -82,7 +82,8 @@ def render_page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> st
         differences=settings_that_differ({run.name: run.settings for run in runs}),
         judged=list(shares),
         verdicts=[
-            stacked_areas(f"verdicts of {name}", of_run, _VERDICT_COLOURS, "rollout") for name, of_run in shares.items()
+            stacked_areas_panel(f"verdicts of {name}", of_run, _VERDICT_COLOURS, "rollout")
+            for name, of_run in shares.items()
         ],
         verdict_colours={
             name: colour for name, colour in _VERDICT_COLOURS.items() if any(name in one for one in shares.values())
@@ -120,7 +121,7 @@ def _validation_table(run: Run) -> list[tuple[str, ...]]:
     what = (run.name, model, str(run.kind.get("method", "")), str(run.kind.get("seed", "")))
     length = f"{max(count for curve in run.curves.values() for count, _ in curve)} {run.clock}s"
     rows: list[tuple[str, ...]] = []
-    for sampling, measure in (run.validation_measures or {"": ""}).items():
+    for sampling, measure in (run.validation_metric_names or {"": ""}).items():
         curve = run.curves.get(f"val/{sampling}/{measure}", [])
         tasks, tokens = (
             run.curves.get(f"val/{sampling}/{name}", [(0, None)])[-1][1]
@@ -140,7 +141,7 @@ def _validation_table(run: Run) -> list[tuple[str, ...]]:
 
 def _curve_panels(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any]:
     """Panels of the overview, of the terms of the reward, and of all other numbers."""
-    groups = groups_of(runs)
+    groups = group_by_settings(runs)
     colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(groups)}
     known = sorted({name for run in runs for name in run.curves})
     wanted = OVERVIEW if metrics is None else metrics
@@ -157,7 +158,9 @@ def _curve_panels(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[st
 
     def panel(name: str) -> Panel:
         found = {label: [run.curves[name] for run in alike if name in run.curves] for label, alike in groups.items()}
-        return chart(name, [Line(label, colours[label], curves) for label, curves in found.items() if curves], clock)
+        return mean_and_band_panel(
+            name, [CurveGroup(label, colours[label], curves) for label, curves in found.items() if curves], clock
+        )
 
     return {
         "colours": colours,
@@ -180,7 +183,7 @@ def _ending_shares(run: Run) -> list[tuple[str, tuple[float, ...]]]:
 
 
 def _rollout_data(rollout: RecordedRollout) -> dict[str, Any]:
-    groups = [rollout.group(number) for number in sorted({row.group for row in rollout.rows})]
+    groups = [rollout.rows_of_group(number) for number in sorted({row.group for row in rollout.rows})]
     return {
         "number": rollout.number,
         "rows": rollout.num_rows,
@@ -193,12 +196,12 @@ def _rollout_data(rollout: RecordedRollout) -> dict[str, Any]:
 
 
 def _row_data(row: RecordedRow) -> dict[str, Any]:
-    values = {kind: token_values(row, kind) for kind in KINDS}
+    values = {kind: token_values_by_column(row, kind) for kind in KINDS}
     return {
         "row": row.row,
         "reward": row.reward,
         "verdict": row.verdict,
-        "ending": stop_text(row),
+        "ending": verdict_and_cause_text(row),
         "terms": dict(row.terms),
         "words": describe_outcome(row),
         "turns": [
