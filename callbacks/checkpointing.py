@@ -301,13 +301,13 @@ class Checkpointing(Checkpoint, TypedArguments):
             fault = str(next(iter(error.failures.values()))[0])
         except (OSError, RuntimeError) as error:
             fault = str(error).partition("\n")[0]
-        fault = _raise_if_any_rank_failed(trainer, fault)
+        fault = _fault_of_any_rank(trainer, fault)
         if not fault and trainer.is_global_zero:
             try:
                 self.run_folder.publish(part, final)
             except OSError as error:
                 fault = str(error)
-        return _raise_if_any_rank_failed(trainer, fault)
+        return _fault_of_any_rank(trainer, fault)
 
     # -- what a checkpoint holds besides Lightning's own -----------------------------------------------------
 
@@ -389,7 +389,7 @@ def _validates_next(trainer: pl.Trainer) -> bool:
     return bool(loop._should_check_val_fx(trainer.fit_loop._data_fetcher))
 
 
-def _raise_if_any_rank_failed(trainer: pl.Trainer, fault: str) -> str:
+def _fault_of_any_rank(trainer: pl.Trainer, fault: str) -> str:
     """Make a fault of any rank a fault of all, or the others would wait forever."""
     failed = trainer.strategy.reduce_boolean_decision(bool(fault), all=False)
     return fault or "another rank could not write" if failed else ""

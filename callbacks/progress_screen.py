@@ -22,7 +22,7 @@ from lit_rl.reports.run_summary import (
     relative_path,
     run_header_rows,
     short_metric_name,
-    validation_summary,
+    validation_summary_rows,
 )
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
@@ -158,7 +158,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._stop_screen()
         if self._shows:
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-            _print_rows(validation_summary(trainer, pl_module, metrics))
+            _print_rows(validation_summary_rows(trainer, pl_module, metrics))
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._stop_screen()
@@ -311,9 +311,9 @@ def end_summary_rows(trainer: pl.Trainer, module: TrainedModule) -> Rows:
     rows = [("diagnosis", one.format_line()) for one in open_diagnoses(trainer)]
     commands = []
     for record in trainer.callbacks:  # type: ignore[attr-defined]
-        if isinstance(record, RunRecord) and record.path is not None:
+        if isinstance(record, RunRecord) and record.output_folder is not None:
             verbs = ("show", "report") if module.clock.unit == "rollout" else ("report",)
-            commands += [f"lit-rl {verb} {quoted_relative_path(record.path)}" for verb in verbs]
+            commands += [f"lit-rl {verb} {quoted_relative_path(record.output_folder)}" for verb in verbs]
     for saver in checkpointing_callbacks(trainer)[:1]:
         value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
         kept = [(name, saver.run_folder.target(name), more) for name, more in (("best", value), ("last", ""))]

@@ -64,7 +64,7 @@ class RunRecord(pl.Callback, TypedArguments):
         """The module that was validated outside of training, and what was measured of it."""
 
     @property
-    def path(self) -> Path | None:
+    def output_folder(self) -> Path | None:
         """Folder it writes to; known on the first rank once training has started."""
         return None if self._writer is None else self._writer.folder
 

@@ -301,7 +301,7 @@ def test_noise_alone_is_seldom_called_a_rise(tenth: int) -> None:
         MetricChange("r", "r", [(n, draw.gauss(0.5, 0.1)) for n in range(10 * tenth)], by_tenths=True)
         for _ in range(2000)
     ]
-    assert sum(one.direction in ("rose", "fell") for one in changes) <= 0.06 * len(changes)
+    assert sum(one.change_verb in ("rose", "fell") for one in changes) <= 0.06 * len(changes)
 
 
 def test_the_first_screen_answers_and_tables_are_folded(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import lightning.pytorch as pl
 
 from lit_rl.data import Basics
-from lit_rl.data.mixture import spread_by_weight
+from lit_rl.data.mixture import draw_epoch_by_weight
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.execution import Verdict
 from lit_rl.models import CausalLM
@@ -62,7 +62,7 @@ class PreferMixed(pl.Callback):
         """The order of an epoch, from its order without preference."""
         rare = ceil(UNIT * max(self.rarely, 1 / (len(shuffled) // batch_size)))
         weights = [UNIT if self.known.get(task_ids[i], True) else rare for i in shuffled]
-        return shuffled if min(weights) == max(weights) else spread_by_weight(shuffled, weights, batch_size)
+        return shuffled if min(weights) == max(weights) else draw_epoch_by_weight(shuffled, weights, batch_size)
 
 
 class Mixed(Basics):

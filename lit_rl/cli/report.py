@@ -52,7 +52,7 @@ def report(arguments: Sequence[str]) -> None:
     diagnoses: list[str] = []
     for run in runs:
         diagnoses += [f"{run.folder}  {one.rule}, {when}: {one.message}" for one, when in run.last_diagnosis_per_rule]
-        if not run.diagnoses and run.is_watched:
+        if not run.diagnoses and run.has_diagnostics:
             diagnoses.append(f"{run.folder}  no diagnosis")
     print(escape_controls("\n".join([*answers, *diagnoses, *describe_differing_settings(runs), curve_table(chosen)])))
     if parsed.html:

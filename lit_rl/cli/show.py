@@ -14,9 +14,9 @@ from lit_rl.run_files.files import find_newest_recorded, read_metrics, read_roll
 from lit_rl.run_files.records import RecordedRollout, RecordedRow
 from lit_rl.run_files.row_text import (
     KINDS,
-    describe_outcome,
     escape_controls,
     format_number,
+    outcome_sections,
     token_values_by_column,
     value_table_lines,
     verdict_and_cause_text,
@@ -153,5 +153,5 @@ def row_lines(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", li
             yield from value_table_lines(row, number, kind, lines)
         if turn.message:
             yield f"the environment\n{turn.message}"
-    for heading, text in describe_outcome(row):
+    for heading, text in outcome_sections(row):
         yield f"\n{heading}\n{text}"

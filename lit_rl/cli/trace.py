@@ -281,7 +281,7 @@ class _FakeUpdate:
     def measure_costs(self, parameters: int, whole: float) -> RankCosts:
         job, module = self.job, self.module
         weights, gradients, moments = (HOST,) * 3 if self.offload else ("weights", "gradients", "moments")
-        micro = longest_rows(job, job.microbatch_rows)
+        micro = longest_experience(job, job.microbatch_rows)
         with eval_mode(module), LiveBytes() as live:
             live.set_kind(module.parameters(), weights)
             live.set_kind(module.buffers(), "weights")
@@ -383,7 +383,7 @@ class _FakeUpdate:
             self.optimizer.zero_grad()
 
 
-def longest_rows(job: RunLayout, number: int) -> Experience:
+def longest_experience(job: RunLayout, number: int) -> Experience:
     """Experience of rows that are as long as allowed, real numbers: they decide which operations run.
 
     The first prompt and the first completion are a token shorter than others that go through the model with them, since

@@ -19,7 +19,7 @@ _LINE = 10**18
 """Length of all problems together."""
 
 
-def spread_by_weight(
+def draw_epoch_by_weight(
     order: Sequence[int], weights: Sequence[int], global_batch: int, start: tuple[int, int] = (0, 1)
 ) -> list[int]:
     """Draw an epoch from a line on which each problem is as long as its weight, by evenly spaced points.
@@ -122,7 +122,7 @@ class Mixture(TaskDataModule):
             order = sorted(shuffled, key=lambda i: names[i])
             lengths = [int(scale * self.weights[names[i]] / counts[names[i]]) for i in order]
             # Another beginning in each epoch, so that a share that is no whole number is right on average.
-            return spread_by_weight(order, lengths, global_batch, (shuffled[0], len(shuffled)))
+            return draw_epoch_by_weight(order, lengths, global_batch, (shuffled[0], len(shuffled)))
 
         loader.arrange = arrange
         return loader

@@ -119,8 +119,8 @@ def function_prompt(beginning: str, form: Form, few_shot: int = 0) -> str | tupl
         return "".join(f"{head}{body}\n\n" for head, body in solved) + beginning
     turns: list[str] = []
     for head, body in solved:
-        turns += [finish_request(head), fenced(head + body)]
-    return chat_messages(*turns, finish_request(beginning))
+        turns += [finish_function_request(head), fenced(head + body)]
+    return chat_messages(*turns, finish_function_request(beginning))
 
 
 def task_prompt(
@@ -143,14 +143,16 @@ def task_prompt(
     if form == "instruct":
         turns: list[str] = []
         for example, example_tests, program in solved:
-            turns += [_task_request(example, example_tests), fenced(program)]
-        return chat_messages(*turns, _task_request(task, tests))
+            turns += [_task_for_chat_model(example, example_tests), fenced(program)]
+        return chat_messages(*turns, _task_for_chat_model(task, tests))
     if not solved:
         lines = [task.strip(), *(test.strip() for test in tests)]
         # A task text with a quote at its end or a backslash must not end or change the docstring.
         return '"""\n' + "\n".join(lines).replace('"""', "'''") + '\n"""\n'
-    blocks = [f"{_task_text(t, shown)}\n[BEGIN]\n{program.strip()}\n[DONE]\n\n" for t, shown, program in solved]
-    return "".join(blocks) + f"{_task_text(task, tests)}\n[BEGIN]\n"
+    blocks = [
+        f"{_task_for_base_model(t, shown)}\n[BEGIN]\n{program.strip()}\n[DONE]\n\n" for t, shown, program in solved
+    ]
+    return "".join(blocks) + f"{_task_for_base_model(task, tests)}\n[BEGIN]\n"
 
 
 def contest_prompt(question: str, starter_code: str = "", function: str | None = None) -> tuple[Message, ...]:
@@ -188,7 +190,7 @@ def contest_prompt(question: str, starter_code: str = "", function: str | None =
     return chat_messages("\n\n".join(parts), system=system)
 
 
-def finish_request(beginning: str, language: Language = "python") -> str:
+def finish_function_request(beginning: str, language: Language = "python") -> str:
     """Ask a chat model to finish a function, in one fenced block."""
     return (
         f"Finish this {LANGUAGES[language].title} function. Answer with the whole function, imports included, in one "
@@ -196,12 +198,12 @@ def finish_request(beginning: str, language: Language = "python") -> str:
     )
 
 
-def _task_text(task: str, tests: Sequence[str]) -> str:
+def _task_for_base_model(task: str, tests: Sequence[str]) -> str:
     shown = "\n".join(test.strip() for test in tests)
     return f"Task for a Python programmer: {task.strip()}" + (f"\nTests it has to pass:\n{shown}" if tests else "")
 
 
-def _task_request(task: str, tests: Sequence[str]) -> str:
+def _task_for_chat_model(task: str, tests: Sequence[str]) -> str:
     shown = "\n".join(test.strip() for test in tests)
     asked = f"{task.strip()}\n\nAnswer with one fenced block of Python."
     return asked + (f" It has to pass these tests:\n\n{fenced(shown)}" if tests else "")

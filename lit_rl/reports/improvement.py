@@ -86,7 +86,7 @@ class MetricChange(NamedTuple):
         return t_quantile(max(1.0, freedom)) * sqrt((one + other) / len(first))
 
     @property
-    def direction(self) -> str:
+    def change_verb(self) -> str:
         """``rose`` or ``fell``; by less than chance explains, ``did not change measurably``; ``went`` if not known."""
         first, last = self.first_and_last
         if first == last:
@@ -116,9 +116,9 @@ class MetricChange(NamedTuple):
             if self.margin_of_error is not None:
                 by = f" (by {format_number(abs(change), 3)} ± {format_number(self.margin_of_error, 2)})"
             tenths = "means of the first and the last tenth of the run"
-            return f"{self.label} {self.direction} from {first} to {last}{by}, {tenths}"
+            return f"{self.label} {self.change_verb} from {first} to {last}{by}, {tenths}"
         since = f"after {clock} {begin}" if begin else "before training"
-        return f"{self.label} {self.direction} from {first} {since} to {last}{of} after {clock} {end}"
+        return f"{self.label} {self.change_verb} from {first} {since} to {last}{of} after {clock} {end}"
 
 
 def validation_changes(run: Run) -> list[MetricChange]:
@@ -143,7 +143,7 @@ def learning_verdict(run: Run) -> str:
         return f"nothing that shows learning was recorded. Cost: {', '.join(describe_run_cost(run))}"
     certain = [found[0], *(one for one in found[1:] if one.by_tenths)]
     sentences = "; ".join(one.sentence(run.clock) for one in certain)
-    verdict = {"rose": "learned: ", "fell": "got worse: "}.get(found[0].direction, "no sign of learning: ")
+    verdict = {"rose": "learned: ", "fell": "got worse: "}.get(found[0].change_verb, "no sign of learning: ")
     if not found[0].num_problems or len(certain) > 1 or len(found[0].curve) == 1:  # the numbers alone do not tell
         verdict = ""
     late = "; --validate_first true measures before training" if len(certain) > 1 else ""

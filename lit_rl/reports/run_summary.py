@@ -66,7 +66,7 @@ def tensorboard_loggers(trainer: pl.Trainer) -> list[TensorBoardLogger]:
     return [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
 
 
-def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapping[str, float]) -> Rows:
+def validation_summary_rows(trainer: pl.Trainer, module: TrainedModule, metrics: Mapping[str, float]) -> Rows:
     """The policy, a line for each sampling, other metrics, and where the numbers are."""
     rows = [("policy", describe_policy_size(module))]
     if trainer.ckpt_path:

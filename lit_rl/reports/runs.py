@@ -52,7 +52,7 @@ class Run:
     num_recorded: int = 0
 
     @property
-    def is_watched(self) -> bool:
+    def has_diagnostics(self) -> bool:
         """True if its last start had :class:`lit_rl.callbacks.Diagnostics` on."""
         return bool(self.kind.get("diagnosed"))
 

@@ -48,7 +48,7 @@ def duration_text(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def describe_outcome(row: RecordedRow) -> list[tuple[str, str]]:
+def outcome_sections(row: RecordedRow) -> list[tuple[str, str]]:
     """Return the sandbox's report besides the verdict: headings and texts, empty ones left out."""
     outcome, case, line = row.outcome, row.outcome.get("failed_case"), row.outcome.get("line")
     failing = failed = ""

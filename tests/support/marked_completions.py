@@ -90,7 +90,7 @@ def _without_marks(source: str) -> tuple[str, dict[str, set[int]]]:
 def judge_marked(marked: Marked, problem: Problem, runner: ProgramRunner | None = None) -> Judgement:
     """The completion judged as in training: its program found and, where the problem runs programs, run."""
     program = find_program(problem, marked.completions.texts[0])
-    return Judgement(problem, program, Judge(runner).start(problem, program, problem.check).result(60))
+    return Judgement(problem, program, Judge(runner).start_program(problem, program, problem.check).result(60))
 
 
 def check_credit(term: RewardTerm, marked: Marked, judgement: Judgement, value: float, blamed: float = 0.0) -> None:

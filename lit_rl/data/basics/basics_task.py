@@ -15,7 +15,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.basics.families import FAMILIES
 from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, RenderingSettings, draw_distinct_problems
-from lit_rl.data.prompts import Form, chat_messages, fenced, finish_request
+from lit_rl.data.prompts import Form, chat_messages, fenced, finish_function_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests
@@ -173,13 +173,13 @@ def to_chat_form(problem: Problem, few_shot: int) -> Problem:
     beginning, language = str(problem.prompt), problem.check.language
     turns: list[str] = []
     for solved, body in SOLVED[:few_shot]:
-        turns += [finish_request(solved), _format_answer(solved, body, "python")]
+        turns += [finish_function_request(solved), _format_answer(solved, body, "python")]
     answers: dict[str, Any] = {
         name: _format_answer(beginning, problem.fields[name], language) for name in ("demonstration", "bug")
     }
     return replace(
         problem,
-        prompt=chat_messages(*turns, finish_request(beginning, language)),
+        prompt=chat_messages(*turns, finish_function_request(beginning, language)),
         program_prefix="",
         stop_strings=ANSWER_STOPS,
         fields={**problem.fields, **answers},

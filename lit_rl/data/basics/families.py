@@ -206,7 +206,7 @@ _DRAWING: tuple[Callable[..., Any], ...] = (
 _SETS = {"ANY": ANY, "BOUNDS": BOUNDS, "SIGNS": SIGNS, "WORDS": WORDS}
 
 
-def _read_family(name: str, row: Mapping[str, Any]) -> Family:
+def _parse_family(name: str, row: Mapping[str, Any]) -> Family:
     return Family(
         name,
         tuple(row["functions"]),
@@ -231,4 +231,4 @@ def _render_bodies(templates: Sequence[str], end: str) -> tuple[str, str]:
 
 
 _TABLE = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))
-FAMILIES = tuple(_read_family(name, row) for name, row in _TABLE.items())
+FAMILIES = tuple(_parse_family(name, row) for name, row in _TABLE.items())

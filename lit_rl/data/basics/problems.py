@@ -264,12 +264,12 @@ def draw_public_and_hidden(
         cases = tuple((arguments, right(*arguments)) for arguments in inputs)
         answers = [(*call_and_catch(wrong, arguments), expected) for arguments, expected in cases]
         shows_bug = [bool(raised) or repr(answer) != repr(expected) for answer, raised, expected in answers]
-        if parts := _split_cases(cases, shows_bug, num_public, wanted):
+        if parts := _split_public_hidden(cases, shows_bug, num_public, wanted):
             return parts
     return None
 
 
-def _split_cases(
+def _split_public_hidden(
     cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int, wanted: str | None
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases, none in both; the bug shows in the public ones too, where that is possible.

@@ -18,7 +18,7 @@ _OPEN_END = re.compile(r"(?:[-+*/%=<>,.({\[:&|^~\\]|\b(?:if|in|not|and|or|else|e
 """After these something must follow."""
 
 
-def commonest_failure(last: LastRollout, settings: RunSettings) -> tuple[str, str]:
+def commonest_failure_and_advice(last: LastRollout, settings: RunSettings) -> tuple[str, str]:
     """Return how most rows of a rollout ended, and what to look at or to change."""
     rollout = last.rollout
     rows, stopped = max(1, len(rollout.judgements)), rows_ended_by_stop(rollout)

@@ -14,7 +14,7 @@ from torch import Tensor
 from lit_rl.execution.interface import Verdict
 from lit_rl.reports.diagnosis.failures import (
     causes_of_truncation,
-    commonest_failure,
+    commonest_failure_and_advice,
     commonest_stop_string,
     rows_cut_by_stop,
 )
@@ -286,7 +286,7 @@ def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -
     best = max([now, *(one for one in known if one.exceeds(now))])
     if 2 * lost >= metrics.patience:
         number, peak = metrics.peak
-        ends = f" ({commonest_failure(last, settings)[0]})" if last.runs_programs else ""
+        ends = f" ({commonest_failure_and_advice(last, settings)[0]})" if last.runs_programs else ""
         since = f"from rollout {metrics.rollout - lost + 1} on {sum(metrics.values(REWARD)[-lost:]) / lost:.3g}"
         measured, meaning = f"rollout {number} earned {peak[REWARD]:.3g}, {since}{ends}", "the policy was lost"
     elif not lost and now.mean < metrics.reward_floor + (best.mean - metrics.reward_floor) / 2:
@@ -353,7 +353,7 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
         meaning = f"rows earned up to {top:.3g} before, and the policy no longer tries what they did"
         first, second = _causes_of_drift(metrics, settings)
     elif last.runs_programs and (all_equal or none > 0.9 * flat):
-        meaning, advice = commonest_failure(last, settings)
+        meaning, advice = commonest_failure_and_advice(last, settings)
         return f"{measured}: {meaning}; {advice}\n{_longest_prompt(last)}"
     else:
         meaning = "every answer is worth the same"

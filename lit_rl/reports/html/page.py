@@ -15,7 +15,7 @@ from lit_rl.reports.html.charts import COLOURS, FRAME, CurveGroup, Panel, mean_a
 from lit_rl.reports.improvement import format_with_interval, learning_verdict, validation_changes
 from lit_rl.reports.runs import Run, group_by_settings
 from lit_rl.run_files.records import Curve, RecordedRollout, RecordedRow
-from lit_rl.run_files.row_text import KINDS, describe_outcome, token_values_by_column, verdict_and_cause_text
+from lit_rl.run_files.row_text import KINDS, outcome_sections, token_values_by_column, verdict_and_cause_text
 from lit_rl.run_files.settings import settings_that_differ
 
 OVERVIEW = (
@@ -203,7 +203,7 @@ def _row_data(row: RecordedRow) -> dict[str, Any]:
         "verdict": row.verdict,
         "ending": verdict_and_cause_text(row),
         "terms": dict(row.terms),
-        "words": describe_outcome(row),
+        "words": outcome_sections(row),
         "turns": [
             {
                 "start": turn.start,
