@@ -42,7 +42,7 @@ def rollout_of(policy: CausalLM, rows: int, prompt: int, longest: int) -> Comple
         sampler_logprobs=logprobs.to(device),
         stop_reasons=[StopReason.LENGTH] * rows,
         texts=[""] * rows,
-        token_bytes=[()] * rows,
+        token_byte_spans=[()] * rows,
         group_size=GROUP,
     )
 

@@ -173,7 +173,7 @@ class Cli(LightningCLI):
         for callback in savers:
             callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
         trainer: Any = self.trainer
-        options["ckpt_path"] = trainer.start_checkpoint(given)
+        options["ckpt_path"] = trainer.lock_and_resolve_checkpoint(given)
         for callback in savers if options["ckpt_path"] != given else ():
             self._log_config_changes(callback)
 

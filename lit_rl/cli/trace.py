@@ -364,7 +364,7 @@ class _Step:
     def learn(self, micro: Experience, live: LiveBytes, gradients: str) -> int:
         """Go forward and backward; the number of losses."""
         module, losses = self.module, 0
-        for loss, _ in module.minibatch_losses(micro, module.denominator(micro)):
+        for loss, _ in module.microbatch_losses(micro, module.denominator(micro)):
             loss.backward()
             losses += 1
             live.label((p.grad for p in self.trained), gradients)
@@ -405,7 +405,7 @@ def longest_rows(job: Job, number: int) -> Experience:
         sampler_logprobs=floats,
         stop_reasons=(StopReason.LENGTH,) * number,
         texts=("",) * number,
-        token_bytes=((),) * number,
+        token_byte_spans=((),) * number,
         group_size=job.group_size,
         weights_versions=(0,) * number,
     )

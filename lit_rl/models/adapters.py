@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from lit_rl.errors import UsageError
 from lit_rl.models.family import unwrap_peft
 from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, one_line_load_errors
-from lit_rl.signature_check import PositiveFloat, PositiveInt, Share, typed_group
+from lit_rl.signature_check import PositiveFloat, PositiveInt, Share, typed_dataclass
 
 POLICY = "policy"
 REFERENCE = "reference"
@@ -32,7 +32,7 @@ CRITIC = "critic"
 _WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class LoRA:
     """Low-rank adapters instead of training all weights.

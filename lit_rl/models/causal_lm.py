@@ -34,7 +34,7 @@ from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer,
 from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_agrees
-from lit_rl.models.reference import BaseReference, FrozenCopy, FrozenScorer, frozen_copy
+from lit_rl.models.reference import BaseReference, FrozenCopy, NoGradScorer, frozen_copy
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import recompute_activations
@@ -215,7 +215,7 @@ class CausalLM(Policy):
         # The output matrix as it is when asked: sharded weights are gathered by then.
         return lambda rows: projection(model)(states[rows])
 
-    def compare(
+    def logprobs_and_divergence(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
 
@@ -235,7 +235,7 @@ class CausalLM(Policy):
         found: tuple[Tensor, Tensor | None, Tensor] = self(completions, head=head)
         return found
 
-    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
+    def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
         """A frozen copy; with adapters the base without them, or a frozen adapter. See :class:`Policy`."""
         if self.lora is not None or has_adapter(self.model):
             # New adapters start as zero; a loaded adapter got its frozen copy when it was loaded.

@@ -19,7 +19,7 @@ from lit_rl.execution.checks import ReferenceText
 from lit_rl.math.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.decoding import Decoding
-from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.reference import NoGradScorer
 from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
 from lit_rl.signature_check import TypedArguments, typed_arguments
 from lit_rl.training.ranks import device_of, eval_mode
@@ -94,14 +94,14 @@ class Policy(nn.Module, TypedArguments, ABC):
         """Whole distributions of the completions' M tokens, row by row and without gradients, for a comparison."""
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
-    def compare(
+    def logprobs_and_divergence(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Log-probabilities, entropies (or ``None``), and divergences from a teacher, each [N, T] nats with grad."""
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
     @abstractmethod
-    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
+    def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
         """A reference: the policy as it is now. Later calls return the same one.
 
         Called after :meth:`load` and before the policy is sharded.

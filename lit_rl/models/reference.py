@@ -26,7 +26,7 @@ from lit_rl.training.ranks import gather_until_reshard, gathered_weights, reshar
 from lit_rl.types import Completions
 
 
-class FrozenScorer:
+class NoGradScorer:
     """Scores tokens with a policy's present weights, as constants; one of your own overrides the first two methods.
 
     Args:
@@ -63,7 +63,7 @@ class FrozenScorer:
         """Move to the policy as it is now (iterative GRPO), or by a share of the way there (a moving average)."""
 
 
-class FrozenCopy(FrozenScorer):
+class FrozenCopy(NoGradScorer):
     """A second model that does not learn."""
 
     own: nn.Module
@@ -90,7 +90,7 @@ class FrozenCopy(FrozenScorer):
                 interpolate_in_place(old, new, share)
 
 
-class BaseReference(FrozenScorer):
+class BaseReference(NoGradScorer):
     """The policy's own base under another adapter, or under none: no second copy of the base in memory.
 
     A frozen reference adapter is used where the model has one, because the policy started from an adapter or the

@@ -22,7 +22,7 @@ from lit_rl.execution.interface import Verdict
 from lit_rl.math.divergences import JSD, Divergence, SampledReverseKL
 from lit_rl.math.masking import aggregate
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.reference import NoGradScorer
 from lit_rl.modules.grpo import GRPO, GRPOOptions
 from lit_rl.modules.minibatches import all_microbatches, microbatches_of
 from lit_rl.modules.setup_check import task_of
@@ -31,12 +31,12 @@ from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rewards.token_credit import TokenCredit, charge_line
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.hindsight import Hindsight
-from lit_rl.signature_check import NonNegativeFloat, PositiveFloat, typed_group
+from lit_rl.signature_check import NonNegativeFloat, PositiveFloat, typed_dataclass
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Problem
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class DistillationConfig:
     """Shares of a teacher and of rewards in what is learned.
@@ -68,7 +68,7 @@ class DistillationConfig:
                 spans = charge_line(turn.text, judgement, 0.0, 1.0).spans
                 if spans and not judgement.outcome.passed:
                     mask = rows.on_host.completion_mask[row]
-                    places = TokenCredit(turn.token_bytes, mask, judgement.program, turn.start)
+                    places = TokenCredit(turn.token_byte_spans, mask, judgement.program, turn.start)
                     chosen[row] = False
                     chosen[row, places.flagged(spans[0].start, spans[0].end).to(chosen.device)] = True
         return chosen & rows.completion_mask
@@ -82,7 +82,7 @@ class Distillation(GRPO):
         rewards: reward terms; logged, and learned from where ``distil.reward_weight`` is above 0.
         teacher: whose distributions are learned: another model with the policy's tokenizer, which is frozen;
             ``reference``, the policy's start or its moving average; ``policy``, its present weights; or a
-            :class:`~lit_rl.models.FrozenScorer` of your own.
+            :class:`~lit_rl.models.NoGradScorer` of your own.
         hindsight: what the teacher reads besides the policy's prompt; ``None`` for nothing.
         distil: divergence, weights, rows and tokens.
         **options: of :class:`~lit_rl.modules.GRPO`; ``update.refresh_reference_every`` and ``_share`` move a
@@ -97,7 +97,7 @@ class Distillation(GRPO):
         self,
         policy: Policy,
         rewards: list[RewardTerm] | Composite,
-        teacher: Policy | FrozenScorer | Literal["reference", "policy"],
+        teacher: Policy | NoGradScorer | Literal["reference", "policy"],
         *,
         hindsight: Hindsight | None = None,
         distil: DistillationConfig = DistillationConfig(),  # frozen
@@ -116,7 +116,7 @@ class Distillation(GRPO):
             )
         self.teacher, self.hindsight, self.distil = teacher, hindsight, distil
         self.reads_reference = teacher == "reference"
-        self.scorer: FrozenScorer | None = None  # the teacher, once it is loaded
+        self.scorer: NoGradScorer | None = None  # the teacher, once it is loaded
         self.teacher_mask: Tensor | None = None  # [N, T] bool, tokens of the present rollout that the teacher corrects
         self._gap = Means()
 
@@ -177,7 +177,7 @@ class Distillation(GRPO):
             return super().policy_loss(micro, denominator)
         assert isinstance(divergence, JSD) and self.scorer is not None
         assert micro.teacher_inputs is not None and micro.teacher_mask is not None
-        logprobs, entropy, gap = self.policy.compare(
+        logprobs, entropy, gap = self.policy.logprobs_and_divergence(
             micro.completions,
             self.scorer.token_logits(micro.teacher_inputs.trim()),
             divergence,
@@ -212,15 +212,15 @@ class Distillation(GRPO):
         super().configure_model()
         if not self.is_fitting:
             return
-        if isinstance(self.teacher, FrozenScorer):
+        if isinstance(self.teacher, NoGradScorer):
             self.scorer = self.teacher
         elif isinstance(self.teacher, Policy):
             self.teacher.load()
             self.teacher.requires_grad_(False)
             _require_same_vocabulary(self.policy, self.teacher)
-            self.scorer = FrozenScorer(self.teacher, own=self.teacher)
+            self.scorer = NoGradScorer(self.teacher, own=self.teacher)
         else:
-            self.scorer = self.reference if self.teacher == "reference" else FrozenScorer(self.policy)
+            self.scorer = self.reference if self.teacher == "reference" else NoGradScorer(self.policy)
         self.configure_threads()  # for the teacher, too
 
 

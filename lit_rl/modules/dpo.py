@@ -22,7 +22,7 @@ from torch.nn.functional import logsigmoid
 from lit_rl.data.preferences import pair_of
 from lit_rl.math.masking import aggregate, loss_denominator, require_constants
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.reference import NoGradScorer
 from lit_rl.modules.text_module import Metrics, TextModule, TextOptions
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveFloat
@@ -68,7 +68,7 @@ class DPO(TextModule):
         self.kind = kind
         self.beta = beta
         self.average = kind == "ipo" if average is None else average
-        self.reference: FrozenScorer | None = None
+        self.reference: NoGradScorer | None = None
 
     def configure_model(self) -> None:
         super().configure_model()

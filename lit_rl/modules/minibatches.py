@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lit_rl.errors import UsageError
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.reference import NoGradScorer
 from lit_rl.modules.objective import Logprobs, Objective
 from lit_rl.modules.settings import UpdateConfig
 from lit_rl.training.ranks import max_over_ranks
@@ -71,7 +71,7 @@ def microbatches_of(
         Row numbers of each micro-batch; none is empty.
     """
     host = completions.on_host
-    num_tokens, groups = host.num_tokens, host.group_ids
+    num_tokens, groups = host.token_counts, host.group_ids
     by_length = rows[num_tokens[rows].argsort(stable=True)]
     orders = [by_length]
     if shares_prompts and len(rows) > 1:
@@ -82,12 +82,12 @@ def microbatches_of(
         orders.append(by_group[longest[groups[by_group]].argsort(stable=True)])
     names = groups.tolist() if shares_prompts else range(len(completions))
     known = list(zip(names, host.prompt_mask.sum(-1).tolist(), num_tokens.tolist(), strict=True))
-    divided = [_split(order.tolist(), known, size, max_tokens) for order in orders]
+    divided = [_pack_microbatches(order.tolist(), known, size, max_tokens) for order in orders]
     _, cheapest = min(divided, key=lambda one: one[0])
     return [torch.tensor(one) for one in cheapest]
 
 
-def _split(
+def _pack_microbatches(
     ordered: Sequence[int], known: Sequence[tuple[int, int, int]], size: int | None, max_tokens: int | None
 ) -> tuple[int, list[list[int]]]:
     """Cut rows, in this order, wherever one more would be too many; the tokens that are read, and the micro-batches.
@@ -132,7 +132,7 @@ class LogprobReader:
         self.objective = objective
         self.update = update
         self.sampling = sampling
-        self.reference: FrozenScorer | None = None
+        self.reference: NoGradScorer | None = None
 
     def load_reference(self, *, needed: bool = False) -> None:
         """Keep the policy's start as the reference, if a KL term, or something else, needs one."""
@@ -164,7 +164,7 @@ class LogprobReader:
         return torch.where(stale.to(logprobs.device)[:, None], sampled, logprobs)
 
     def compute_under(
-        self, model: Policy | FrozenScorer, completions: Completions, microbatches: Sequence[Tensor]
+        self, model: Policy | NoGradScorer, completions: Completions, microbatches: Sequence[Tensor]
     ) -> Tensor:
         """[N, T] log-probabilities of the rows of these micro-batches under a model, 0 in the others."""
         logprobs = torch.zeros_like(completions.sampler_logprobs)

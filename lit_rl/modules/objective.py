@@ -23,7 +23,7 @@ from lit_rl.math.losses import (
 )
 from lit_rl.math.masking import AggregateMode, masked_mean
 from lit_rl.math.ratios import RatioLevel, approximate_kl
-from lit_rl.signature_check import NonNegativeFloat, typed_group
+from lit_rl.signature_check import NonNegativeFloat, typed_dataclass
 from lit_rl.types import Experience
 
 KLPlacement = Literal["loss", "reward"]
@@ -39,7 +39,7 @@ class Logprobs(NamedTuple):
     ref: Tensor | None
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class Objective:
     """Loss that the policy minimises.

@@ -4,7 +4,7 @@
     2. token reward = credit of the token - KL to the reference              make_experience
     3. values from the critic; advantages and returns by GAE                 make_experience
     4. whiten the advantages over all ranks, once                            make_experience
-    5. minimise the clipped surrogate, and the critic's squared error        minibatch_losses
+    5. minimise the clipped surrogate, and the critic's squared error        microbatch_losses
 
 Differences from common practice: reward with a place in the text is put on the token that decided it, only the rest
 on the last token (:mod:`lit_rl.rewards.token_credit`); policy and critic go backward one after the other and are
@@ -148,7 +148,7 @@ class PPO(RolloutModule):
 
     # -- losses --------------------------------------------------------------------------------------------
 
-    def minibatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
+    def microbatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
         if self.clock.count >= self.critic_update.warmup_rollouts:
             yield self.policy_loss(micro, denominator)
         with self.critic.active():

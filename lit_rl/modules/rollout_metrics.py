@@ -71,7 +71,7 @@ def metrics_of_rollout(
 
 def add_degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
     """Shares of groups whose judged rows all have the same reward, which teach nothing; all passed; or all failed."""
-    groups = rollout.completions.groups().values()
+    groups = rollout.completions.rows_by_group().values()
     counts = [count_passed([rollout.judgements[row] for row in rows]).values() for rows in groups]
     ends = [passed / rows for of_group in counts for rows, passed in of_group if rows > 1]
     means.add_sum("group/all_passed_fraction", ends.count(1.0), len(ends))
@@ -85,7 +85,7 @@ def add_degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) 
 
 def add_resampled_share(means: Means, batch: Sequence[Problem], rollout: Rollout) -> None:
     """Share of groups that were replaced: those that now answer another problem."""
-    firsts = [rows[0] for rows in rollout.completions.groups().values()]
+    firsts = [rows[0] for rows in rollout.completions.rows_by_group().values()]
     now = [rollout.completions.problems[row].task_id for row in firsts]
     replaced = sum(task_id != before.task_id for task_id, before in zip(now, batch, strict=True))
     means.add_sum("group/resampled_fraction", replaced, len(batch))

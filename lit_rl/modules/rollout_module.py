@@ -23,7 +23,7 @@ from lit_rl.execution.interface import ProgramRunner
 from lit_rl.math.advantages import RowAdvantages
 from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.reference import NoGradScorer
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.minibatches import (
     LogprobReader,
@@ -83,7 +83,7 @@ class RolloutOptions(LoopOptions, total=False):
 class RolloutModule(PolicyModule):
     """Train on executed programs; a subclass computes the advantages.
 
-    A subclass implements :meth:`make_experience`, and :meth:`minibatch_losses` if it trains more than the policy.
+    A subclass implements :meth:`make_experience`, and :meth:`microbatch_losses` if it trains more than the policy.
 
     Args:
         policy: the policy to train.
@@ -150,7 +150,7 @@ class RolloutModule(PolicyModule):
         self._compared: RowAdvantages | None = None
 
     @property
-    def reference(self) -> FrozenScorer | None:
+    def reference(self) -> NoGradScorer | None:
         """The policy that the KL is measured to, by default where training began; ``None`` without a KL."""
         return self.logprobs.reference
 
@@ -169,7 +169,7 @@ class RolloutModule(PolicyModule):
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Make experience for updates from judged completions. Called without gradients, policy in eval mode."""
 
-    def minibatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
+    def microbatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
         """Losses of some rows of a minibatch, each with means per token to log.
 
         Each loss goes backward before the next one is asked for, so only one graph exists at a time.
@@ -317,7 +317,7 @@ class RolloutModule(PolicyModule):
         for number, rows in enumerate(microbatches):
             micro = experience.select(rows).trim() if len(rows) else zero_weight_row(experience)
             self.trace.begin(micro)
-            for loss, metrics in self.minibatch_losses(micro, denominator):
+            for loss, metrics in self.microbatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=micro.loss_mask.sum())
                 of_update.add_sum("loss", loss, 0)

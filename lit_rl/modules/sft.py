@@ -43,7 +43,7 @@ class SFT(TextModule):
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
         return len(ids[0]) > int(problem.fields.get("learned_from", 0))
 
-    def as_completions(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
+    def completions_and_group_size(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as completions; sampled ones as they were sampled, if the policy has their tokenizer."""
         codec, rows = self.policy.codec, [problem.fields["row"] for problem in problems if "row" in problem.fields]
         conversations = None
@@ -56,7 +56,7 @@ class SFT(TextModule):
                     "completions of several turns need the tokenizer and chat template that sampled them, and no other "
                     "demonstrations in their batches: train the policy that sampled them, or sample with one turn"
                 )
-            return super().as_completions(problems)
+            return super().completions_and_group_size(problems)
         completions = pad_conversations(conversations, codec.pad_id, self.policy.device)
         columns = torch.arange(completions.completion_ids.shape[1], device=self.policy.device)
         first = torch.tensor([problem.fields["learned_from"] for problem in problems], device=self.policy.device)

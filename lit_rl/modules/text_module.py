@@ -172,7 +172,7 @@ class TextModule(PolicyModule):
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         self.progress.begin("training")
         self.progress.enter("updating")
-        completions, group = self.as_completions(batch)
+        completions, group = self.completions_and_group_size(batch)
         denominator = sum_over_ranks(self.denominator_part(completions)) / world_size()
         microbatches = self.microbatches(completions, group)
         means = Means()
@@ -207,7 +207,7 @@ class TextModule(PolicyModule):
     def evidence(self) -> Snapshot:
         return snapshot_of_completions(self.piece) if self.piece is not None else {}
 
-    def as_completions(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
+    def completions_and_group_size(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as N completions, and G."""
         texts = [self.texts(problem) for problem in problems]
         if not all(texts):
@@ -236,12 +236,12 @@ class TextModule(PolicyModule):
         means = self.validation_means.setdefault(dataloader_idx, Means())
         shown = [problem for problem in batch if self.texts(problem)]
         with torch.no_grad(), eval_mode(self.policy):
-            microbatches = self.microbatches(*self.as_completions(shown)) if shown else []
+            microbatches = self.microbatches(*self.completions_and_group_size(shown)) if shown else []
             # A rank that has fewer joins in with a text of another: a sharded policy is gathered by all together.
             texts = [problem for of_rank in gather_over_ranks(list(shown[:1])) for problem in of_rank]
             missing = max_over_ranks(len(microbatches), self.device) - len(microbatches)
             pieces = [(piece, True) for piece in microbatches]
-            pieces += [(self.as_completions(texts[:1])[0], False) for _ in range(missing)]
+            pieces += [(self.completions_and_group_size(texts[:1])[0], False) for _ in range(missing)]
             for piece, counts in pieces:
                 count = self.denominator_part(piece)
                 loss, metrics = self.loss(piece, count)

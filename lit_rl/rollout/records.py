@@ -197,7 +197,7 @@ def reference_answer(problem: Problem) -> str:
     if not problem.check.runs_program or (problem.continues_program and rest != problem.reference):
         return rest
     block = f"{rest.strip(chr(10))}\n```"
-    if not problem.opens_block:
+    if not problem.prompt_opens_fence:
         block = f"```{problem.check.language}\n{block}"
     for answer in (block, rest) if isinstance(problem.prompt, str) else ():
         cuts = (answer.find(string) for string in problem.stop_strings)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from lit_rl.errors import ArgumentError
-from lit_rl.foreign_files import load_yaml, open_regular
+from lit_rl.foreign_files import load_bounded_yaml, open_regular_file
 
 CONFIG_FILE = "config.yaml"
 NOT_SET = "not set"
@@ -70,7 +70,7 @@ class Change(NamedTuple):
 def read_settings(folder: Path) -> dict[str, str]:
     """Every setting of a run of the command line by its name; empty without a file that can be read."""
     try:
-        with open_regular(folder / CONFIG_FILE) as file:
+        with open_regular_file(folder / CONFIG_FILE) as file:
             return settings_of(file.read(_MAX_VALUE).decode())
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
@@ -78,7 +78,7 @@ def read_settings(folder: Path) -> dict[str, str]:
 
 def settings_of(config: str | Mapping[str, Any]) -> dict[str, str]:
     """Every setting of a configuration, as YAML or as read, by its name; where the run is saved is left out."""
-    read = load_yaml(config) if isinstance(config, str) else config
+    read = load_bounded_yaml(config) if isinstance(config, str) else config
     flat = dict(_flatten("", read, _one_line_text)) if isinstance(read, Mapping) else {}
     return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
 

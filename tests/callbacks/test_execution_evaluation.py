@@ -41,7 +41,7 @@ def rollout(verdicts: dict[str, list[Verdict]], fenced: bool = True) -> Rollout:
         sampler_logprobs=ids.float(),
         stop_reasons=(StopReason.EOS,) * n,
         texts=("a`b",) * n,
-        token_bytes=((),) * n,
+        token_byte_spans=((),) * n,
         group_size=len(rows) // len(verdicts),
     )
     judgements = [

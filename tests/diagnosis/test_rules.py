@@ -54,7 +54,7 @@ def rows(
         sampler_logprobs=ids.float(),
         stop_reasons=(ends,) * len(texts),
         texts=shown,
-        token_bytes=((),) * len(texts),
+        token_byte_spans=((),) * len(texts),
         group_size=len(texts),
     )
     judgements = [

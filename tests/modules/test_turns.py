@@ -121,7 +121,7 @@ def test_advantages_are_those_of_rows_with_the_gaps_cut_out(
 def test_trimming_keeps_what_the_environment_said(byte_tokenizer: str) -> None:
     """Nine tokens, of which the policy chose five; the row of seven is alone as wide as itself."""
     rows = rows_of(PROMPTS, ROWS)
-    assert rows.lengths.tolist() == [5, 6] and rows.num_tokens.tolist() == [9, 7]
+    assert rows.lengths.tolist() == [5, 6] and rows.token_counts.tolist() == [9, 7]
     assert rows.trim().completion_ids.shape == (2, 9)
     experience = Experience(rows, torch.zeros(2), torch.ones(2).bool(), torch.zeros(2, 9))
     alone = experience.select([1]).trim()

@@ -24,7 +24,7 @@ from lit_rl.models.critic import Critic
 from lit_rl.models.decoding import Decoding
 from lit_rl.models.padding import pad_left
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenCopy, FrozenScorer, frozen_copy
+from lit_rl.models.reference import FrozenCopy, NoGradScorer, frozen_copy
 from lit_rl.types import Completions, Problem, StopReason
 
 Numbers = tuple[int, ...]
@@ -142,17 +142,17 @@ class ToyPolicy(Policy):
         flat = logits[completions.completion_mask]
         return lambda rows: flat[rows]
 
-    def compare(
+    def logprobs_and_divergence(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """See :meth:`Policy.compare`."""
+        """See :meth:`Policy.logprobs_and_divergence`."""
         mask = completions.completion_mask
         logits = self.logits(completions.prompt_ids, completions.completion_ids)
         found = compare(logits[mask], teacher(slice(None)), temperature or 1.0)
         logprobs, entropy = self(completions, temperature, with_entropy)
         return logprobs, entropy, found.new_zeros(mask.shape).masked_scatter(mask, found)
 
-    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
+    def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
         """A frozen copy of the policy as it is now; see :class:`Policy`."""
         assert self.weights is not None
         if self.frozen_reference is None:

@@ -143,7 +143,7 @@ class Codec(ABC):
             sampler_logprobs=pad_right([row.logprobs for row in rows], 0.0, torch.float32).to(device),
             stop_reasons=tuple(row.reason for row in rows),
             texts=tuple(text for text, _ in decoded),
-            token_bytes=tuple(spans for _, spans in decoded),
+            token_byte_spans=tuple(spans for _, spans in decoded),
             group_size=group_size,
         )
 

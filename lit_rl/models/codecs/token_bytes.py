@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from lit_rl.errors import UsageError
-from lit_rl.types import ByteSpan, ByteSpans, to_int64
+from lit_rl.types import ByteSpan, ByteSpans, int64_tensor
 
 _BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
-def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans]:
+def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans]:
     """Text of the ids and the place of each token in the UTF-8 of that text.
 
     The text equals ``tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)``,
@@ -51,7 +51,7 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
     # Built-in functions go over the tokens, and tensors: a loop in Python would take seconds for a large rollout.
     pieces = list(map(vocabulary.__getitem__, ids))
     text, broken = vocabulary.join(ids, pieces)
-    sizes = to_int64(map(len, pieces))
+    sizes = int64_tensor(map(len, pieces))
     after = sizes.cumsum(0)
     ends = _shift_offsets(after, broken, at_end=True)
     starts = torch.where(sizes > 0, _shift_offsets(after - sizes, broken, at_end=False), ends)
