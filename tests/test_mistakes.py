@@ -209,7 +209,7 @@ def test_a_configuration_takes_a_hub_id_for_a_policy_from_flags_and_files(folder
 def test_keys_and_values_stand_for_a_group_and_a_list_for_a_tuple() -> None:
     module = grpo(sampling={"num_samples": 4}, evaluate={"sampling": {"greedy": {"temperature": 0.0}}})
     assert module.sampling == Sampling(num_samples=4)
-    assert module.evaluate.samplings() == {"greedy": Sampling(temperature=0.0)}
+    assert module.evaluate.samplings_or_greedy() == {"greedy": Sampling(temperature=0.0)}
     assert CallTests([((1,), 2)], "f").cases == CallTests((((1,), 2),), "f").cases  # type: ignore[arg-type]
     assert CausalLM("x", dtype=torch.bfloat16).dtype == "bfloat16"  # type: ignore[arg-type]
 

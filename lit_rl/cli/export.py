@@ -21,7 +21,7 @@ from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.export import load_weights, write_model
 from lit_rl.models.policy import Policy
-from lit_rl.modules.module_config import only_classes_of
+from lit_rl.modules.module_config import restrict_config_imports
 from lit_rl.signature_check import constructor_parameters
 from lit_rl.training.checkpoints import checkpoint_in, read_checkpoint
 from lit_rl.training.precision import torch_dtype
@@ -49,7 +49,7 @@ def export(arguments: Sequence[str]) -> None:
     checkpoint = read_checkpoint(path)
     config = run_config(checkpoint, parsed.config or ())
     remedy = "if you trust who made it, give the run's configuration with --config"
-    with nullcontext() if parsed.config else only_classes_of((), str(path), remedy):
+    with nullcontext() if parsed.config else restrict_config_imports((), str(path), remedy):
         policy = build_policy(config)
     policy.load()
     load_weights(policy, checkpoint["state_dict"])

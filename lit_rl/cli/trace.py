@@ -193,7 +193,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: Job, fake: FakeTensorMod
         sizes = [(p.numel(), p.nbytes) for name, p in module.policy.named_parameters() if ".lora_" not in name]
         if module.policy.quantization is not None:
             _pack(module.policy.model)
-        module.logprobs.load_reference()
+        module.logprobs.create_reference_if_needed()
     for part in _trained_parts(module):  # what a model can do is tried on weights, which are not there
         if hasattr(part, "shares_prompts"):
             part.shares_prompts = module.policy.share_prompts and job.num_shards == 1
@@ -359,7 +359,7 @@ class _Step:
         every = torch.ones(len(micro), dtype=torch.bool)
         module.logprobs_of(completions, every)
         if hasattr(module, "values"):
-            module.values(completions)
+            module.values_and_tail_values(completions)
 
     def learn(self, micro: Experience, live: LiveBytes, gradients: str) -> int:
         """Go forward and backward; the number of losses."""
@@ -377,7 +377,7 @@ class _Step:
         with live.making(HOST if self.offload else REST):
             for group in self.optimizer.param_groups:
                 norm = nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
-                if (limit := self.module.clip_norm(group["name"])) is not None:
+                if (limit := self.module.max_gradient_norm(group["name"])) is not None:
                     nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
             self.optimizer.step()
             self.optimizer.zero_grad()

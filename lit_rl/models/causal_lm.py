@@ -250,7 +250,7 @@ class CausalLM(Policy):
         """Reference adapters always (their start may be gone); a frozen copy once it was refreshed."""
         return f".{REFERENCE}." in name or (self.reference_was_refreshed and ".frozen_reference." in f".{name}")
 
-    def prepare_for_weights(self, names: Collection[str]) -> None:
+    def add_reference_if_saved(self, names: Collection[str]) -> None:
         if any(f".{REFERENCE}." in name for name in names) and not has_adapter(self.model, REFERENCE):
             add_reference_adapter(self.model, self.init_seed)
         if any(".frozen_reference." in f".{name}" for name in names):

@@ -115,7 +115,7 @@ class SeparateCritic(Critic):
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         assert self.trunk is not None
         hidden = completion_states(self.trunk["model"], completions, share=self.shares_prompts)
-        return values_of(hidden, self.head, completions)
+        return values_and_tail_values(hidden, self.head, completions)
 
     def trained_parameters(self) -> list[nn.Parameter]:
         return [p for p in self.parameters() if p.requires_grad]
@@ -150,7 +150,9 @@ class SharedCritic(Critic):
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         with self.active():
-            values, tail = self._policy[0](completions, head=lambda hidden: values_of(hidden, self.head, completions))
+            values, tail = self._policy[0](
+                completions, head=lambda hidden: values_and_tail_values(hidden, self.head, completions)
+            )
         return values, tail
 
     def active(self) -> AbstractContextManager[None]:
@@ -162,7 +164,7 @@ class SharedCritic(Critic):
         return [*adapter, *self.head.parameters()]
 
 
-def values_of(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tensor, Tensor]:
+def values_and_tail_values(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tensor, Tensor]:
     """Values from hidden states.
 
     Returns:

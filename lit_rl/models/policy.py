@@ -114,7 +114,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         """Return whether a frozen parameter must be in checkpoints because the configuration cannot rebuild it."""
         return False
 
-    def prepare_for_weights(self, names: Collection[str]) -> None:
+    def add_reference_if_saved(self, names: Collection[str]) -> None:
         """Prepare to load a checkpoint with these weights, such as a reference that was refreshed."""
         return
 

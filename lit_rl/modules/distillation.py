@@ -24,7 +24,7 @@ from lit_rl.math.masking import aggregate
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import NoGradScorer
 from lit_rl.modules.grpo import GRPO, GRPOOptions
-from lit_rl.modules.minibatches import all_microbatches, microbatches_of
+from lit_rl.modules.minibatches import all_microbatches, divide_into_microbatches
 from lit_rl.modules.setup_check import task_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
@@ -136,23 +136,23 @@ class Distillation(GRPO):
             teacher_inputs=view,
         )
         if isinstance(self.distil.divergence, SampledReverseKL):
-            return self._with_sampled_gap(experience, self.distil.divergence)
+            return self._add_teacher_advantages(experience, self.distil.divergence)
         return experience
 
-    def _with_sampled_gap(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
+    def _add_teacher_advantages(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
         """Advantages with the teacher's on top, for which one number per token is enough."""
         assert self.teacher_mask is not None and experience.teacher_inputs is not None
         view, microbatches = experience.teacher_inputs, all_microbatches(self.dealt)
         if view is not experience.completions:  # longer prompts, which would exceed the limits of these micro-batches
             rows = (experience.row_mask & self.teacher_mask.any(-1)).nonzero()[:, 0].cpu()
             size, tokens = self.update.microbatch_size, self.update.microbatch_tokens
-            microbatches = microbatches_of(view, rows, size, tokens, self.policy.shares_prompts)
+            microbatches = divide_into_microbatches(view, rows, size, tokens, self.policy.shares_prompts)
         assert self.scorer is not None
         theirs = self.logprobs.compute_under(self.scorer, view, microbatches)
         ours = experience.old_logprobs
         ours = self.logprobs.old_logprobs(experience.completions, self.dealt) if ours is None else ours
         counted = self.teacher_mask & experience.loss_mask
-        self._measure_gap(ours - theirs, counted)
+        self._record_teacher_gap(ours - theirs, counted)
         found = divergence.advantages(ours, theirs.to(ours.dtype)) * counted
         return replace(experience, advantages=experience.advantages + self.distil.weight * found)
 
@@ -171,10 +171,10 @@ class Distillation(GRPO):
             self.reference.release()
         return means
 
-    def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def policy_loss_and_metrics(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         divergence = self.distil.divergence
         if isinstance(divergence, SampledReverseKL):
-            return super().policy_loss(micro, denominator)
+            return super().policy_loss_and_metrics(micro, denominator)
         assert isinstance(divergence, JSD) and self.scorer is not None
         assert micro.teacher_inputs is not None and micro.teacher_mask is not None
         logprobs, entropy, gap = self.policy.logprobs_and_divergence(
@@ -184,12 +184,12 @@ class Distillation(GRPO):
             self.sampling.temperature,
             self.objective.reads_entropy,
         )
-        loss, metrics = self.token_loss(micro, logprobs, entropy)
-        self._measure_gap(gap.detach(), micro.teacher_mask & micro.loss_mask)
+        loss, metrics = self.token_losses_and_metrics(micro, logprobs, entropy)
+        self._record_teacher_gap(gap.detach(), micro.teacher_mask & micro.loss_mask)
         loss = loss + self.distil.weight * gap * micro.teacher_mask
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
-    def _measure_gap(self, gap: Tensor, teacher_mask: Tensor) -> None:
+    def _record_teacher_gap(self, gap: Tensor, teacher_mask: Tensor) -> None:
         self._gap.add_sum("teacher/gap", (gap * teacher_mask).sum(), teacher_mask.sum())
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:

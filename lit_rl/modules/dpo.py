@@ -1,7 +1,7 @@
 """Direct preference optimization: make the better of two completions likelier than the worse one.
 
     1. pairs of completions whose execution rewards differ            data/preferences.py
-    2. log-probability of both under policy and reference             loss, below
+    2. log-probability of both under policy and reference             loss_and_metrics, below
     3. minimise sigmoid, hinge or IPO loss of the margin              preference_loss, below
 
 No sampling and no program runs in training; validation runs what the policy writes for the tasks named in
@@ -91,7 +91,7 @@ class DPO(TextModule):
     def denominator_part(self, completions: Completions) -> Tensor:
         return loss_denominator(completions.completion_mask, "sequence_sum") / 2
 
-    def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
+    def loss_and_metrics(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
         assert self.reference is not None
         tokens = completions.lengths if self.average else 1
         logprobs = self.policy.logprobs(completions).sum(-1) / tokens

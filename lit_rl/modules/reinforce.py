@@ -78,7 +78,7 @@ class REINFORCE(RolloutModule):
                 f"REINFORCE does not normalize rewards-to-go, but its baseline {type(baseline).__name__} has "
                 f"normalize={baseline.normalize}: set normalize: none, or give this class as deltas"
             )
-        self.use_baseline(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
+        self.register_baseline(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
         self.baseline = baseline
         self.deltas = deltas
         self.gamma = gamma

@@ -37,7 +37,7 @@ def metrics_of_rollout(
 ) -> Means:
     """Measure a rollout and the time it took; all ranks call together."""
     means = summarise(rollout, rewards)
-    add_degenerate_share(means, rollout, rewards)
+    add_uniform_group_fractions(means, rollout, rewards)
     known = gather_over_ranks(rewards.rewards[rewards.valid].tolist())
     every = torch.tensor([reward for of_rank in known for reward in of_rank], dtype=torch.float64)
     if len(every):
@@ -65,11 +65,11 @@ def metrics_of_rollout(
         means.add_largest("policy/ratio_max", float(ratios.max()))
         means.add_smallest("policy/ratio_min", float(ratios.min()))
         add_mismatch(means, old, sampler, counted)
-    add_times(means, seconds, progress)
+    add_times_and_memory(means, seconds, progress)
     return means
 
 
-def add_degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
+def add_uniform_group_fractions(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
     """Shares of groups whose judged rows all have the same reward, which teach nothing; all passed; or all failed."""
     groups = rollout.completions.rows_by_group().values()
     counts = [count_passed([rollout.judgements[row] for row in rows]).values() for rows in groups]
@@ -91,7 +91,9 @@ def add_resampled_share(means: Means, batch: Sequence[Problem], rollout: Rollout
     means.add_sum("group/resampled_fraction", replaced, len(batch))
 
 
-def add_entropy(means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey) -> None:
+def add_entropy_estimate(
+    means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey
+) -> None:
     """Mean entropy of the policy's tokens in a few rows, before the update.
 
     One row in sixteen of every fourth rollout, drawn by the key: about half a percent of an update's time.
@@ -106,7 +108,7 @@ def add_entropy(means: Means, policy: Policy, completions: Completions, temperat
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
 
 
-def add_times(means: Means, seconds: Mapping[Phase, float], progress: Progress) -> None:
+def add_times_and_memory(means: Means, seconds: Mapping[Phase, float], progress: Progress) -> None:
     """Add a rollout's seconds by phase and its peak memory; mean over ranks, for memory the largest."""
     named = {"idle" if phase == "waiting" else phase: taken for phase, taken in seconds.items()}
     means.add({f"time/{name}_seconds": taken for name, taken in named.items()})

@@ -26,17 +26,17 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.reference import NoGradScorer
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.minibatches import (
-    LogprobReader,
+    LogprobComputer,
     Minibatch,
+    equalize_microbatch_count,
     make_minibatches,
-    pad_to_equal_count,
-    require_unfiltered,
-    stale_rows,
+    require_unfiltered_sampling,
+    stale_row_mask,
     zero_weight_row,
 )
 from lit_rl.modules.objective import APPROXIMATE_KL, KLPlacement, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
-from lit_rl.modules.rollout_metrics import add_entropy, add_resampled_share, metrics_of_rollout
+from lit_rl.modules.rollout_metrics import add_entropy_estimate, add_resampled_share, metrics_of_rollout
 from lit_rl.modules.settings import EvaluationConfig, UpdateConfig
 from lit_rl.modules.setup_check import task_of
 from lit_rl.modules.update_trace import Snapshot, UpdateTrace
@@ -137,12 +137,12 @@ class RolloutModule(PolicyModule):
         off_policy = bool(collect.staleness) or not (self.collector.engine.shares_weights or filtered)
         self._chose_correction = objective.correction == "auto" and off_policy
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
-        objective.check(update.aggregate)
+        objective.refuse_wrong_aggregate(update.aggregate)
         _require_samples_and_correction(collect, objective, sampling)
-        if name := objective.uses_sampler_logprobs:
-            require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
+        if name := objective.sampler_logprobs_reader:
+            require_unfiltered_sampling(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
-        self.logprobs = LogprobReader(policy, objective, update, sampling)
+        self.logprobs = LogprobComputer(policy, objective, update, sampling)
         self.on_policy = update.steps == 1
         self.dealt: tuple[Minibatch, ...] = ()  # of the current rollout, once something was read
         self.trace = UpdateTrace()
@@ -178,7 +178,7 @@ class RolloutModule(PolicyModule):
             micro: n rows.
             denominator: what losses are divided by, for all micro-batches and ranks of the update.
         """
-        yield self.policy_loss(micro, denominator)
+        yield self.policy_loss_and_metrics(micro, denominator)
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
         """[N] bool: rows that can move a weight; the others skip the forward pass.
@@ -195,7 +195,7 @@ class RolloutModule(PolicyModule):
         """Extra metrics of this algorithm for the rollout of B problems; all ranks call it together."""
         return Means()
 
-    def use_baseline(self, compared: RowAdvantages, argument: str) -> None:
+    def register_baseline(self, compared: RowAdvantages, argument: str) -> None:
         """Register the baseline: it sums over ranks and is saved in checkpoints."""
         compared.require_samples(self.sampling.num_samples, argument)
         compared.sum_over_ranks = sum_over_ranks
@@ -212,10 +212,10 @@ class RolloutModule(PolicyModule):
                 rollout = self.collect(batch)
                 require_infrastructure(rollout, self.collector.settings.max_failures)
                 self.progress.enter("rewarding")
-                rewards = self.reward(rollout)
+                rewards = self.compute_rewards(rollout)
                 collected = time.perf_counter()
                 self.progress.enter("preparing")
-                before = self.measure_before_updates(rollout.completions)
+                before = self.set_on_policy_and_measure(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
             self.progress.enter("updating")
             means = self.learn_from(experience)
@@ -228,7 +228,7 @@ class RolloutModule(PolicyModule):
         self.stop_at_limit()
         means.merge(before)
         means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
-        metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
+        metrics = self.log_and_return_metrics(means, batch, rollout, experience, collected - started, collected)
         notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
 
     def collect(self, batch: Sequence[Problem]) -> Rollout:
@@ -242,7 +242,7 @@ class RolloutModule(PolicyModule):
             others=lambda: loader.problems,
         )
 
-    def reward(self, rollout: Rollout) -> RewardOutput:
+    def compute_rewards(self, rollout: Rollout) -> RewardOutput:
         """Rewards of a rollout; a row in which a weighted term has no value is not valid and trains nothing."""
         assert self.rewards is not None
         rewards = self.rewards(rollout.completions, rollout.judgements)
@@ -261,7 +261,7 @@ class RolloutModule(PolicyModule):
         Deals the rollout's rows into the minibatches and micro-batches that the updates use, and reads in these.
         """
         self.dealt = self.make_minibatches(completions, rows)
-        return self.logprobs.compute(completions, self.dealt, on_policy=self.on_policy)
+        return self.logprobs.compute_old_and_reference(completions, self.dealt, on_policy=self.on_policy)
 
     def make_minibatches(self, completions: Completions, rows: Tensor) -> tuple[Minibatch, ...]:
         """Minibatches of this rollout, and micro-batches of those of its rows that go through the model."""
@@ -312,7 +312,7 @@ class RolloutModule(PolicyModule):
         denominator = self.denominator(experience.select(minibatch.rows))
         of_update = Means()
         microbatches = [rows for rows in minibatch.microbatches if trained[rows].any()]
-        microbatches = pad_to_equal_count(microbatches, experience.advantages.device)
+        microbatches = equalize_microbatch_count(microbatches, experience.advantages.device)
         self.progress.part, self.progress.parts = 0, len(microbatches)
         for number, rows in enumerate(microbatches):
             micro = experience.select(rows).trim() if len(rows) else zero_weight_row(experience)
@@ -322,7 +322,7 @@ class RolloutModule(PolicyModule):
                 of_update.add(metrics, count=micro.loss_mask.sum())
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss, last=number == len(microbatches) - 1)
-            self.trace.store(rows, like=experience.advantages)
+            self.trace.write_to_rollout(rows, like=experience.advantages)
             self.progress.part += 1
         if not microbatches:
             return True
@@ -334,24 +334,24 @@ class RolloutModule(PolicyModule):
             optimizer: Any = self.optimizers()
             optimizer.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # counts one: the mean is over updates, each a sum of micro-batches
-        self.trace.end()
+        self.trace.drop_microbatch()
         means.merge(of_update)
         return near
 
-    def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def policy_loss_and_metrics(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The objective of some rows, reduced to one number, and means per token to log."""
         logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, self.objective.reads_entropy)
-        loss, metrics = self.token_loss(micro, logprobs, entropy)
+        loss, metrics = self.token_losses_and_metrics(micro, logprobs, entropy)
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
-    def token_loss(
+    def token_losses_and_metrics(
         self, micro: Experience, logprobs: Tensor, entropy: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """[n, T] losses of the objective from what the policy's forward pass found, and means per token to log."""
         self.trace.record(logprobs, entropy)
         old_logprobs = logprobs.detach() if self.on_policy else micro.old_logprobs
         assert old_logprobs is not None
-        return self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
+        return self.objective.token_losses_and_metrics(logprobs, old_logprobs, entropy, micro)
 
     def denominator(self, minibatch: Experience) -> Tensor:
         """The divisor of this update's losses, those of the whole minibatch on this rank.
@@ -363,20 +363,20 @@ class RolloutModule(PolicyModule):
         constant = self.sampling.max_tokens if mode == "sequence_sum_constant" else None
         return sum_over_ranks(loss_denominator(minibatch.loss_mask, mode, constant_tokens=constant)) / world_size()
 
-    def evidence(self) -> Snapshot:
-        return {"rollout": self.clock.count} | self.trace.evidence()
+    def crash_snapshot(self) -> Snapshot:
+        return {"rollout": self.clock.count} | self.trace.crash_snapshot()
 
     # -- metrics -------------------------------------------------------------------------------------------
 
-    def measure_before_updates(self, completions: Completions) -> Means:
+    def set_on_policy_and_measure(self, completions: Completions) -> Means:
         """Set :attr:`on_policy`; measure the age of the sampler's weights, and the entropy of some rows."""
         may_be_stale = bool(self.collector.settings.staleness) or not self.collector.engine.shares_weights
-        num_stale = int(stale_rows(completions, self.policy.version).sum())
+        num_stale = int(stale_row_mask(completions, self.policy.version).sum())
         if may_be_stale:
             num_stale = max_over_ranks(num_stale, self.policy.device)
         if num_stale:
             what = f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's"
-            require_unfiltered(self.sampling, what, "or use an engine that samples with the present weights")
+            require_unfiltered_sampling(self.sampling, what, "or use an engine that samples with the present weights")
         # One update of the weights that sampled: every ratio is 1. With a correction ratios begin at the present
         # weights, whichever sampled.
         self.on_policy = self.update.steps == 1 and (not num_stale or self.objective.correction is not None)
@@ -386,10 +386,10 @@ class RolloutModule(PolicyModule):
             means.add_sum("policy/updates_behind", sum(ages), len(ages))
         if not self.objective.reads_entropy:  # a bonus computes it anyway
             key = StreamKey(self.seed, "entropy", self.clock.count)
-            add_entropy(means, self.policy, completions, self.sampling.temperature, key)
+            add_entropy_estimate(means, self.policy, completions, self.sampling.temperature, key)
         return means
 
-    def log_rollout(
+    def log_and_return_metrics(
         self,
         means: Means,
         batch: Sequence[Problem],
@@ -423,7 +423,7 @@ class RolloutModule(PolicyModule):
                 result.reset()
         self.log_dict(values, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
-        self.step_plateau(values)
+        self.step_plateau_schedule(values)
         shown = {"reward/mean": "reward", "execution/pass_rate": "pass", "time/tokens_per_second": "tok/s"}
         for name, short in shown.items():
             if name in values:
@@ -434,7 +434,7 @@ class RolloutModule(PolicyModule):
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
-        return self.evaluate.samplings(self.sampling.max_tokens)
+        return self.evaluate.samplings_or_greedy(self.sampling.max_tokens)
 
     def on_fit_start(self) -> None:
         """Say which weights correct for a sampler with other weights, where the user chose none."""
@@ -471,7 +471,7 @@ class RolloutModule(PolicyModule):
 
     def configure_model(self) -> None:
         super().configure_model()
-        self.logprobs.load_reference(needed=self.reads_reference)
+        self.logprobs.create_reference_if_needed(needed=self.reads_reference)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)  # clock, weights' version, threads; Checkpointing adds random generators
@@ -487,7 +487,7 @@ class RolloutModule(PolicyModule):
 
 
 def _require_samples_and_correction(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> None:
-    if collect.staleness and not objective.uses_sampler_logprobs:
+    if collect.staleness and not objective.sampler_logprobs_reader:
         raise UsageError(
             "collect.staleness=1 trains on off-policy rows, which need importance weights: "
             "set objective.correction, such as lit_rl.math.losses.TruncatedWeights, or staleness to 0"

@@ -130,7 +130,7 @@ class EvaluationConfig:
     sampling: Mapping[str, Sampling] | None = None
     predict: Sampling = Sampling(num_samples=8)  # noqa: RUF009  # frozen
 
-    def samplings(self, max_tokens: int | None = None) -> dict[str, Sampling]:
+    def samplings_or_greedy(self, max_tokens: int | None = None) -> dict[str, Sampling]:
         """Return the sampling settings of validation; by default greedy, with this token limit."""
         if self.sampling:
             return dict(self.sampling)

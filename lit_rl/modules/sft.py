@@ -67,7 +67,7 @@ class SFT(TextModule):
     def denominator_part(self, completions: Completions) -> Tensor:
         return loss_denominator(completions.completion_mask, "token_mean")
 
-    def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
+    def loss_and_metrics(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
         logprobs = self.policy.logprobs(completions)
         mask = completions.completion_mask
         return aggregate(-logprobs, mask, mode="token_mean", denominator=denominator), {}

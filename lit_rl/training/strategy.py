@@ -184,7 +184,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         saved = {name: tuple(m.size) if isinstance(m, TensorStorageMetadata) else () for name, m in entries}
         module: Any = self.lightning_module
         weights = {n.removeprefix("state_dict."): size for n, size in saved.items() if n.startswith("state_dict.")}
-        module.prepare_to_load(weights)
+        module.prepare_and_check_weights(weights)
         state = get_model_state_dict(module)
         _read_state({"state_dict": state}, path)
         module.load_state_dict(state)

@@ -127,7 +127,7 @@ def test_rows_whose_learned_turn_does_not_fit_teach_nothing(make: Any, tmp_path:
         room, start = 12 - len(row.prompt_ids), row.turns[-1].start
         last_alone = replace(problem, fields={**problem.fields, "learned_from": start})
         cut = len(row.tokens["ids"]) > room
-        assert module.count_truncated(last_alone) == (int(cut), not cut or start < room)
+        assert module.truncated_count_and_trainable(last_alone) == (int(cut), not cut or start < room)
         found.add((cut, start < room))
     assert found == {(False, True), (True, True), (True, False)}
 

@@ -17,7 +17,7 @@ from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
 
 from lit_rl.engines import Generation, InProcess, Request
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic, padding
-from lit_rl.models.critic import ValueHead, values_of
+from lit_rl.models.critic import ValueHead, values_and_tail_values
 from lit_rl.models.decoding import Decoding, Groups, SharedDecoding
 from lit_rl.models.family import relative_gap
 from lit_rl.models.padding import (
@@ -28,7 +28,7 @@ from lit_rl.models.padding import (
 )
 from lit_rl.models.probe import can_decode_from_shared_prompts, logits_while_decoding, probe_rows
 from lit_rl.modules import Objective, RolloutModule
-from lit_rl.modules.minibatches import microbatches_of
+from lit_rl.modules.minibatches import divide_into_microbatches
 from lit_rl.types import Completions, Sampling, StopReason
 
 Make = Callable[..., RolloutModule]
@@ -61,7 +61,7 @@ def everything(policy: CausalLM, done: Completions, share: bool) -> tuple[torch.
     torch.nn.init.constant_(head.weight, 0.3)
     logprobs, entropy = policy(done, 0.7, True)
     assert entropy is not None
-    values, tails = values_of(completion_states(policy.model, done, share=share), head, done)
+    values, tails = values_and_tail_values(completion_states(policy.model, done, share=share), head, done)
     found = torch.cat([logprobs[done.completion_mask], entropy[done.completion_mask]])
     found = torch.cat([found, values[done.completion_mask], tails])
     learning = [p for p in policy.parameters() if p.requires_grad]
@@ -219,9 +219,9 @@ def test_microbatches_stay_within_a_budget_of_tokens(
     """Two groups of two short and two long completions; a row that is too long goes alone."""
     said = [[[2]], [[2] * 6], [[2] * 6], [[2]]] * 2
     done = rows_of([[119] * prompt] * 8, said, group_size=4)
-    found = [piece.tolist() for piece in microbatches_of(done, torch.arange(8), size, budget, shares)]
+    found = [piece.tolist() for piece in divide_into_microbatches(done, torch.arange(8), size, budget, shares)]
     assert found == pieces
-    assert microbatches_of(done, torch.arange(0), size, budget, shares) == []
+    assert divide_into_microbatches(done, torch.arange(0), size, budget, shares) == []
 
 
 def test_rows_add_to_their_prompts_gradient_in_the_same_order_every_time() -> None:

@@ -90,7 +90,7 @@ def test_every_module_trains_validates_and_resumes_in_each_precision(
         first.append(((logprobs.detach() - old)[micro.loss_mask].exp(), micro.advantages.dtype))
         return plain(objective, logprobs, old, entropy, micro, *coef)
 
-    monkeypatch.setattr(Objective, "token_loss", watched)
+    monkeypatch.setattr(Objective, "token_losses_and_metrics", watched)
     data = Texts(batch_size=3)
     whole, resumed = whole_and_resumed(
         lambda: MODULES[name](lambda lora=False: policy(byte_tokenizer, lora, dtype)),

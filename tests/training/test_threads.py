@@ -21,7 +21,7 @@ from support.small_runs import Words, adam, build_module, quiet_trainer
 from lit_rl import evaluate
 from lit_rl.callbacks import Checkpointing
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.modules.rollout_metrics import add_times
+from lit_rl.modules.rollout_metrics import add_times_and_memory
 from lit_rl.training import host_memory
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
@@ -167,7 +167,7 @@ def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
     clock.move(3)
     waited.set_result(Outcome(Verdict.PASSED, wall_seconds=1.0))
     means = Means()
-    add_times(means, progress.end(), progress)
+    add_times_and_memory(means, progress.end(), progress)
     found = means.local()
     assert found["sandbox/queue_seconds"] == 2.0 and progress.num_judged == 2
     assert found["time/sampling_seconds"] == found["time/step_seconds"] == 3.0 and found["time/idle_seconds"] == 0.0

@@ -163,7 +163,7 @@ class ToyPolicy(Policy):
         """The reference is kept: it is as small as the policy."""
         return "frozen_reference." in name
 
-    def prepare_for_weights(self, names: Collection[str]) -> None:
+    def add_reference_if_saved(self, names: Collection[str]) -> None:
         """Add a reference if the checkpoint has one."""
         if any("frozen_reference." in name for name in names):
             self.make_reference()

@@ -26,7 +26,7 @@ def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
         for name, value in weights.items()
         if name.startswith("policy.") and f".{CRITIC}." not in name
     }
-    policy.prepare_for_weights(own.keys())
+    policy.add_reference_if_saved(own.keys())
     learns = {name for name, parameter in policy.named_parameters() if parameter.requires_grad}
     have = policy.state_dict()
     wrong = sorted((learns - own.keys()) | {n for n, v in own.items() if n not in have or have[n].shape != v.shape})
