@@ -204,7 +204,7 @@ def continued(
     policy: CausalLM, sandbox: Sandbox, work: Work, problem: Problem, prefixes: Sequence[tuple[int, ...]], number: int
 ) -> tuple[Tensor, Tensor]:
     """Rewards [prefixes, K] of rows that continue these ids, and the tokens that were sampled for each."""
-    prompt, codec, stops = policy.codec.prompt(problem), policy.codec, problem.stop_strings
+    prompt, codec, stops = policy.codec.encode_fitting_prompt(problem), policy.codec, problem.stop_strings
     stream, most, answers = StreamKey(0, "continuations", number).seed_of, work.sampling.max_tokens, []
     with InProcess().session(policy, work.sampling) as session:
         for at, ids in enumerate(prefixes):

@@ -51,7 +51,7 @@ class LoRA:
     target_modules: str | list[str] = "all-linear"
 
 
-def require_targets(lora: LoRA, model: nn.Module) -> None:
+def require_lora_targets(lora: LoRA, model: nn.Module) -> None:
     """Check whether each layer that LoRA names is in the model: PEFT silently leaves out the others of a list."""
     wanted = lora.target_modules
     if wanted == "all-linear":
@@ -71,7 +71,7 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
         )
 
 
-def read_adapter(base: nn.Module, home: str, source: str) -> Any:
+def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
     """A base with the policy's adapter from a folder, to be trained further."""
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
@@ -99,11 +99,11 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
     return model
 
 
-def lora_config(lora: LoRA, model: Any) -> Any:
+def build_peft_config(lora: LoRA, model: Any) -> Any:
     """PEFT's configuration of an adapter for a model."""
     from peft import LoraConfig
 
-    require_targets(lora, model)
+    require_lora_targets(lora, model)
     return LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
@@ -115,7 +115,7 @@ def lora_config(lora: LoRA, model: Any) -> Any:
 
 def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, trained: bool = True) -> None:
     """Add an adapter next to the policy's, which stays active."""
-    config = copy.deepcopy(model.peft_config[POLICY]) if lora is None else lora_config(lora, model)
+    config = copy.deepcopy(model.peft_config[POLICY]) if lora is None else build_peft_config(lora, model)
     learning = {n for n, p in model.named_parameters() if p.requires_grad}
     with torch.random.fork_rng(), initialisation_device():
         torch.manual_seed(seed)
@@ -133,7 +133,7 @@ def initialisation_device() -> torch.device:
 def add_reference_adapter(model: Any, seed: int) -> None:
     """Add a frozen adapter of the policy adapter's shape and copy the policy adapter into it."""
     add_adapter(model, REFERENCE, seed, trained=False)
-    copy_adapter(model, POLICY, REFERENCE)
+    copy_or_interpolate_adapter(model, POLICY, REFERENCE)
 
 
 def has_adapter(model: Any, name: str = POLICY) -> bool:
@@ -166,7 +166,7 @@ def using_adapter(model: nn.Module, name: str | None) -> Iterator[None]:
             layer._active_adapter, layer._disable_adapters = active, disabled
 
 
-def copy_adapter(model: nn.Module, source: str, target: str, share: float = 1.0) -> None:
+def copy_or_interpolate_adapter(model: nn.Module, source: str, target: str, share: float = 1.0) -> None:
     """Move the weights of one adapter to those of another one of the same shape, or by a share of the way, in place."""
     parameters = dict(model.named_parameters())
     for name, parameter in parameters.items():

@@ -28,13 +28,13 @@ from lit_rl.models.adapters import (
 )
 from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.models.decoding import Decoding, SharedDecoding
-from lit_rl.models.family import check_projection, eos_token_ids, max_positions, projection, text_config
+from lit_rl.models.family import check_projection, eos_token_ids, max_positions, output_projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_progress_bars
 from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_agrees
-from lit_rl.models.reference import BaseReference, FrozenCopy, NoGradScorer, frozen_copy
+from lit_rl.models.reference import FrozenCopy, NoGradScorer, SharedBaseReference, frozen_copy
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import recompute_activations
@@ -147,7 +147,7 @@ class CausalLM(Policy):
         )
         self.codec.num_ids = text_config(self.model).vocab_size
 
-    def arguments(self) -> dict[str, Any] | None:
+    def constructor_arguments(self) -> dict[str, Any] | None:
         """All that decides which weights there are; ``None`` for a subclass and for a model that was given."""
         if type(self) is not CausalLM or self._given[0] is not None:
             return None
@@ -169,7 +169,7 @@ class CausalLM(Policy):
             if self.chat_template is not None:
                 self.tokenizer.chat_template = self.chat_template
 
-    def decoding(self) -> Decoding:
+    def make_decoding(self) -> Decoding:
         """From a cache that shares prompts, see :class:`SharedDecoding`, or from the model's own."""
         if self._decoding is None:
             self._decoding = SharedDecoding if can_decode_from_shared_prompts(self.model) else Decoding
@@ -195,7 +195,7 @@ class CausalLM(Policy):
             return head(hidden)
         return completion_logprobs(
             hidden,
-            projection(model),
+            output_projection(model),
             completions.completion_ids,
             completions.on_host.completion_mask,
             temperature=temperature or 1.0,
@@ -206,14 +206,14 @@ class CausalLM(Policy):
     def _chunk_tokens(self, model: Any) -> int:
         return self.chunk_tokens or tokens_per_chunk(text_config(model).vocab_size)
 
-    def token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        """From hidden states, which are kept; see :meth:`Policy.token_logits`. ``model`` as in :meth:`forward`."""
+    def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
+        """From hidden states, which are kept; see :meth:`Policy.lazy_token_logits`. ``model`` as in :meth:`forward`."""
         model = self.model if model is None else model
         ids, mask = completions.completion_ids, completions.on_host.completion_mask
         with torch.no_grad():
             states: Tensor = self(completions, head=lambda hidden: counted_states(hidden, ids, mask)[0], model=model)
         # The output matrix as it is when asked: sharded weights are gathered by then.
-        return lambda rows: projection(model)(states[rows])
+        return lambda rows: output_projection(model)(states[rows])
 
     def logprobs_and_divergence(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
@@ -222,7 +222,7 @@ class CausalLM(Policy):
         def head(hidden: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
             return completion_divergences(
                 hidden,
-                projection(self.model),
+                output_projection(self.model),
                 completions.completion_ids,
                 completions.on_host.completion_mask,
                 teacher,
@@ -241,7 +241,7 @@ class CausalLM(Policy):
             # New adapters start as zero; a loaded adapter got its frozen copy when it was loaded.
             if will_refresh and not has_adapter(self.model, REFERENCE):
                 add_reference_adapter(self.model, self.init_seed)
-            return BaseReference(self)
+            return SharedBaseReference(self)
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.model)
         return FrozenCopy(self, self.frozen_reference, self.model)

@@ -51,7 +51,7 @@ class Critic(nn.Module, TypedArguments, ABC):
     def trained_parameters(self) -> list[nn.Parameter]:
         """Everything that learns from the value loss, even inside the policy's model."""
 
-    def active(self) -> AbstractContextManager[None]:
+    def activation_context(self) -> AbstractContextManager[None]:
         """Forward and backward passes of the critic happen inside this context."""
         return nullcontext()
 
@@ -149,13 +149,13 @@ class SharedCritic(Critic):
         self.head = ValueHead(text_config(policy.model).hidden_size, dtype).to(weight.device)
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        with self.active():
+        with self.activation_context():
             values, tail = self._policy[0](
                 completions, head=lambda hidden: values_and_tail_values(hidden, self.head, completions)
             )
         return values, tail
 
-    def active(self) -> AbstractContextManager[None]:
+    def activation_context(self) -> AbstractContextManager[None]:
         """The critic's adapter is on; recomputed activations need it during the backward pass too."""
         return using_adapter(self._policy[0].model, CRITIC)
 

@@ -57,29 +57,29 @@ def decoder_of(model: Any) -> nn.Module:
     return decoder
 
 
-def accepts(module: nn.Module, name: str) -> bool:
+def accepts_argument(module: nn.Module, name: str) -> bool:
     """Return whether a model has an argument of this name, or hands unknown ones to a decoder that has it.
 
     PEFT's own ``forward`` takes anything, so the question goes to the model inside.
     """
     inner = unwrap_peft(module)
-    parameters = _parameters(inner.__class__.forward)
+    parameters = _parameter_kinds(inner.__class__.forward)
     if name in parameters or inspect.Parameter.VAR_KEYWORD not in parameters.values():
         return name in parameters
     decoder = inner.get_decoder() if hasattr(inner, "get_decoder") else inner
-    return decoder is not inner and name in _parameters(decoder.__class__.forward)
+    return decoder is not inner and name in _parameter_kinds(decoder.__class__.forward)
 
 
-def cache_name(model: nn.Module) -> str:
+def cache_argument_name(model: nn.Module) -> str:
     """Return what a model calls the cache of what it has read, as argument and as field of its output.
 
     From 5.24 on transformers says ``cache`` and warns about the older names; state space models had one of their own.
     """
-    return next((name for name in ("cache", "cache_params") if accepts(model, name)), "past_key_values")
+    return next((name for name in ("cache", "cache_params") if accepts_argument(model, name)), "past_key_values")
 
 
 @lru_cache(maxsize=64)
-def _parameters(forward: Callable[..., Any]) -> dict[str, Any]:
+def _parameter_kinds(forward: Callable[..., Any]) -> dict[str, Any]:
     return {name: one.kind for name, one in inspect.signature(forward).parameters.items()}
 
 
@@ -113,7 +113,7 @@ def eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(ids)
 
 
-def projection(model: Any) -> Projection:
+def output_projection(model: Any) -> Projection:
     """The function from hidden states to logits; a :class:`LinearHead` where the output layer is just a matrix.
 
     An output layer with adapters, hooks or quantized weights, and that of a sharded model, is called as it is.
@@ -150,13 +150,13 @@ def is_plain_linear(layer: Any) -> bool:
 
 @torch.no_grad()
 def check_projection(model: Any) -> None:
-    """Raise unless :func:`projection` reproduces the model's own logits on a few tokens."""
+    """Raise unless :func:`output_projection` reproduces the model's own logits on a few tokens."""
     device = next(model.parameters()).device
     ids = torch.arange(1, 5, device=device)[None] % text_config(model).vocab_size
     with eval_mode(model):
         own = model(input_ids=ids).logits[0].float()
         hidden = decoder_of(model)(input_ids=ids, use_cache=False).last_hidden_state[0]
-    ours = projection(model)(hidden).float()
+    ours = output_projection(model)(hidden).float()
     if (gap := relative_gap(ours, own)) > logit_tolerance(model, 1e-3, 0.02):
         raise UnsupportedModelError(
             f"the logits of {type(model).__name__} are not its output matrix times its hidden states "

@@ -49,7 +49,7 @@ class Policy(nn.Module, TypedArguments, ABC):
     def load(self) -> None:
         """Build or load weights (and tokenizer). Calling it again does nothing."""
 
-    def arguments(self) -> dict[str, Any] | None:
+    def constructor_arguments(self) -> dict[str, Any] | None:
         """Return constructor arguments that rebuild a policy for these weights, as plain data; ``None`` if unknown."""
         return None
 
@@ -62,7 +62,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         return device_of(first.device_mesh) if isinstance(first, DTensor) else first.device
 
     @abstractmethod
-    def decoding(self) -> Decoding:
+    def make_decoding(self) -> Decoding:
         """Begin to write with the weights as they are: what an in-process engine asks for once per batch of rows."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         entropy: Tensor = self(completions, temperature, True)[1]
         return entropy
 
-    def token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
+    def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
         """Whole distributions of the completions' M tokens, row by row and without gradients, for a comparison."""
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
@@ -156,8 +156,10 @@ class Policy(nn.Module, TypedArguments, ABC):
         rows: list[Generation] = []
         with torch.no_grad(), eval_mode(self):
             batch = RunningBatch(
-                self.decoding(), requests_of(prompts, sampling, StreamKey(seed, "complete", 0)), sampling
+                self.make_decoding(), requests_of(prompts, sampling, StreamKey(seed, "complete", 0)), sampling
             )
             while batch.num_running:
                 rows += batch.step()
-        return self.codec.completions(prompts, sorted(rows, key=lambda one: one.row), sampling.num_samples)
+        return self.codec.completions_from_generations(
+            prompts, sorted(rows, key=lambda one: one.row), sampling.num_samples
+        )

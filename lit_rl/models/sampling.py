@@ -190,7 +190,7 @@ class RunningBatch:
 
     def step(self) -> list[Generation]:
         """Sample one token for each row, or a few; return the requests that ended with them."""
-        read = [] if self._chosen is None else [self._decoding.append(self._chosen)]
+        read = [] if self._chosen is None else [self._decoding.decode_step(self._chosen)]
         if self._joining:
             read.append(self._prefill_joining())
         logits = torch.cat(read)
@@ -200,7 +200,7 @@ class RunningBatch:
             steps = min(_TOKENS_PER_LOOK, max(row.limit - len(row.ids) for row in rows))
         found = [self._choose_tokens(logits)]
         for _ in range(1, steps):
-            found.append(self._choose_tokens(self._decoding.append(found[-1][0])))
+            found.append(self._choose_tokens(self._decoding.decode_step(found[-1][0])))
         chosen, scores = (torch.stack(each, 1) for each in zip(*found, strict=True))
         generations = []
         for index, tokens, of_row in zip(self._held.tolist(), *_to_lists(chosen, scores), strict=True):
@@ -217,7 +217,7 @@ class RunningBatch:
                     row.ended = True
                     self._num_ended += 1
                     generations.append(row.generation(reason, self._version))
-        self._chosen = self._without_ended(chosen[:, -1])
+        self._chosen = self._drop_ended_rows(chosen[:, -1])
         return generations
 
     def _choose_tokens(self, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -238,7 +238,7 @@ class RunningBatch:
         self._uniforms.add([request.stream for request in joining])
         return logits
 
-    def _without_ended(self, chosen: Tensor) -> Tensor:
+    def _drop_ended_rows(self, chosen: Tensor) -> Tensor:
         """Drop rows that ended once there are enough of them; return the tokens of the rows that stay."""
         going = [i for i, index in enumerate(self._held.tolist()) if not self._rows[index].ended]
         if not going or len(going) > _COMPACT_BELOW * len(self._held):

@@ -179,7 +179,7 @@ class Distillation(GRPO):
         assert micro.teacher_inputs is not None and micro.teacher_mask is not None
         logprobs, entropy, gap = self.policy.logprobs_and_divergence(
             micro.completions,
-            self.scorer.token_logits(micro.teacher_inputs.trim()),
+            self.scorer.lazy_token_logits(micro.teacher_inputs.trim()),
             divergence,
             self.sampling.temperature,
             self.objective.reads_entropy,

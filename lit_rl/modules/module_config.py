@@ -24,7 +24,7 @@ from lit_rl.signature_check import TypedArguments, constructor_parameters
 
 def policy_config_json(module: object, policy: Policy) -> str | None:
     """The part of a configuration that builds a module's policy, as JSON; ``None`` if the policy cannot tell."""
-    arguments = policy.arguments()
+    arguments = policy.constructor_arguments()
     if arguments is None:
         return None
     described = {"class_path": _path_of(policy), "init_args": arguments}
@@ -91,7 +91,7 @@ def to_config(part: Any) -> Any:
         return str(part.__qualname__)
     arguments: Mapping[str, Any] = {}
     if isinstance(part, Policy):
-        arguments = part.arguments() or {}
+        arguments = part.constructor_arguments() or {}
     elif isinstance(part, Optimizer):
         arguments = part.defaults
     elif isinstance(part, TypedArguments | LRScheduler) or is_dataclass(part):

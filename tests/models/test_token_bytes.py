@@ -159,5 +159,5 @@ def test_a_message_after_a_text_is_appended_as_it_is(codec: TextCodec) -> None:
     """Earlier ids stay, also where another split of the whole text would merge tokens."""
     problem = Problem("p", "def f():", ReferenceText(""))
     ids = tuple(codec.encode_text("    return"))
-    added = codec.extend(problem, ids, StopReason.LENGTH, "  # wrong\n")
+    added = codec.encode_message(problem, ids, StopReason.LENGTH, "  # wrong\n")
     assert codec.decode([*ids, *added], StopReason.LENGTH, ())[0] == "    return  # wrong\n"

@@ -84,7 +84,7 @@ def test_every_module_trains_validates_and_resumes_in_each_precision(
     """First ratios are 1 and the sampler's numbers the trainer's, up to rounding; resuming changes no bit."""
     dtype, precision, wanted, rounding = ARITHMETIC[kind]
     first: list[tuple[torch.Tensor, torch.dtype]] = []
-    plain = Objective.token_loss
+    plain = Objective.token_losses_and_metrics
 
     def watched(objective: Objective, logprobs: Any, old: Any, entropy: Any, micro: Any, *coef: Any) -> Any:
         first.append(((logprobs.detach() - old)[micro.loss_mask].exp(), micro.advantages.dtype))
@@ -181,16 +181,16 @@ Make = Callable[..., RolloutModule]
 class LossIsNaN(GRPO):
     """The loss of the second rollout is NaN, though all that goes into it is finite."""
 
-    def policy_loss(self, micro: Experience, denominator: torch.Tensor) -> Any:
-        loss, metrics = super().policy_loss(micro, denominator)
+    def policy_loss_and_metrics(self, micro: Experience, denominator: torch.Tensor) -> Any:
+        loss, metrics = super().policy_loss_and_metrics(micro, denominator)
         return loss * (float("nan") if self.clock.count == 1 else 1.0), metrics
 
 
 class GradientIsInfinite(GRPO):
     """The square root has a loss of 0 and an infinite slope at 0."""
 
-    def policy_loss(self, micro: Experience, denominator: torch.Tensor) -> Any:
-        loss, metrics = super().policy_loss(micro, denominator)
+    def policy_loss_and_metrics(self, micro: Experience, denominator: torch.Tensor) -> Any:
+        loss, metrics = super().policy_loss_and_metrics(micro, denominator)
         return loss + (0.0 * next(p for p in self.policy.parameters() if p.requires_grad).sum()).sqrt(), metrics
 
 

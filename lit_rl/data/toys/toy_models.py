@@ -62,7 +62,7 @@ class NumberCodec(Codec):
             start += len(str(number)) + 1
         return " ".join(map(str, ids)), tuple(spans)
 
-    def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> Numbers:
+    def encode_message(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> Numbers:
         """The numbers of the message."""
         return read_numbers(message)
 
@@ -119,7 +119,7 @@ class ToyPolicy(Policy):
         if self.weights is None:
             self.weights = self.build(torch.Generator().manual_seed(self.init_seed))
 
-    def decoding(self) -> NumberDecoding:
+    def make_decoding(self) -> NumberDecoding:
         """From the numbers themselves: a toy keeps no cache."""
         return NumberDecoding(self)
 
@@ -135,8 +135,8 @@ class ToyPolicy(Policy):
             return chosen * mask, None
         return chosen * mask, -(logprobs.exp() * logprobs).sum(-1) * mask
 
-    def token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        """See :meth:`Policy.token_logits`; ``model`` as ``weights`` in :meth:`logits`."""
+    def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
+        """See :meth:`Policy.lazy_token_logits`; ``model`` as ``weights`` in :meth:`logits`."""
         with torch.no_grad():
             logits = self.logits(completions.prompt_ids, completions.completion_ids, model)
         flat = logits[completions.completion_mask]
@@ -180,7 +180,7 @@ class NumberDecoding(Decoding):
         self._policy = policy
 
     def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
-        """Start from the prompts; see :meth:`Decoding.read`."""
+        """Start from the prompts; see :meth:`Decoding.prefill`."""
         device = self._policy.device
         ids, _ = pad_left(prompts, 0, device)
         self._prompt_ids = ids[copies.to(device)]
@@ -188,8 +188,8 @@ class NumberDecoding(Decoding):
         self.room = [max_tokens] * len(copies)
         return self._next_logits()
 
-    def append(self, tokens: Tensor) -> Tensor:
-        """See :meth:`Decoding.append`."""
+    def decode_step(self, tokens: Tensor) -> Tensor:
+        """See :meth:`Decoding.decode_step`."""
         self._ids = torch.cat([self._ids, tokens[:, None]], 1)
         return self._next_logits()
 

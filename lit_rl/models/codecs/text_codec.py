@@ -224,8 +224,8 @@ class TextCodec(Codec):
 
     # -- further turns -------------------------------------------------------------------------------------
 
-    def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
-        """Ids that bring a message and open the policy's next turn; see :meth:`Codec.extend`.
+    def encode_message(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
+        """Ids that bring a message and open the policy's next turn; see :meth:`Codec.encode_message`.
 
         For a chat they are what its template writes there; the token that ends the policy's turn is among them unless
         the policy wrote it itself. For a text they are the message's own. Special tokens that a message spells out, as

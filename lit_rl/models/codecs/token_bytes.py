@@ -46,16 +46,16 @@ def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSp
     Returns:
         The text and T pairs ``(start, end)`` in bytes.
     """
-    vocabulary = _vocabulary(tokenizer)
+    vocabulary = _cached_vocabulary(tokenizer)
     ids = tuple(ids)
     # Built-in functions go over the tokens, and tensors: a loop in Python would take seconds for a large rollout.
     pieces = list(map(vocabulary.__getitem__, ids))
-    text, broken = vocabulary.join(ids, pieces)
+    text, broken = vocabulary.decode_pieces(ids, pieces)
     sizes = int64_tensor(map(len, pieces))
     after = sizes.cumsum(0)
     ends = _shift_offsets(after, broken, at_end=True)
     starts = torch.where(sizes > 0, _shift_offsets(after - sizes, broken, at_end=False), ends)
-    dropped = vocabulary.dropped(text)
+    dropped = vocabulary.count_dropped_characters(text)
     if dropped:
         shift = len(text[:dropped].encode())
         starts, ends = (starts - shift).clamp(min=0), (ends - shift).clamp(min=0)
@@ -64,7 +64,7 @@ def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSp
 
 def token_to_bytes(tokenizer: Any, index: int) -> bytes:
     """Return the bytes of one id in the text; empty for special tokens and ids without a token."""
-    return _vocabulary(tokenizer)[index]
+    return _cached_vocabulary(tokenizer)[index]
 
 
 class _Vocabulary(dict[int, bytes]):
@@ -104,7 +104,7 @@ class _Vocabulary(dict[int, bytes]):
                 return bytes([int(match[1], 16)])
         return token.encode()
 
-    def join(self, ids: Sequence[int], pieces: list[bytes]) -> tuple[str, list[ByteSpan]]:
+    def decode_pieces(self, ids: Sequence[int], pieces: list[bytes]) -> tuple[str, list[ByteSpan]]:
         """Text of the pieces, and those of their bytes that are not UTF-8; a space not decoded leaves its piece."""
         if self._byte_level:
             return _decode_lossy(b"".join(pieces))
@@ -118,7 +118,7 @@ class _Vocabulary(dict[int, bytes]):
         except UnicodeDecodeError:  # some single bytes are no character
             return _decode_byte_runs(pieces, [index in self.single_bytes for index in ids])
 
-    def dropped(self, text: str) -> int:
+    def count_dropped_characters(self, text: str) -> int:
         """Characters that decoding drops at the beginning of a text."""
         count = 0
         for step in self._steps:
@@ -131,7 +131,7 @@ class _Vocabulary(dict[int, bytes]):
 _VOCABULARIES: WeakKeyDictionary[Any, tuple[int, _Vocabulary]] = WeakKeyDictionary()
 
 
-def _vocabulary(tokenizer: Any) -> _Vocabulary:
+def _cached_vocabulary(tokenizer: Any) -> _Vocabulary:
     """The tokenizer's table, built once; again when tokens were added since."""
     size, vocabulary = _VOCABULARIES.get(tokenizer, (-1, None))
     if vocabulary is None or size != len(tokenizer):

@@ -19,9 +19,9 @@ from lit_rl.models.adapters import (
     POLICY,
     LoRA,
     add_reference_adapter,
+    attach_saved_adapter,
+    build_peft_config,
     initialisation_device,
-    lora_config,
-    read_adapter,
 )
 from lit_rl.models.loading.sources import (
     ADAPTER_CONFIG,
@@ -31,9 +31,9 @@ from lit_rl.models.loading.sources import (
     TOKENIZER_KEY,
     base_of_adapter,
     has_tokenizer,
+    offline_unless_reachable,
     one_line_load_errors,
     resolve_model_source,
-    without_retries,
 )
 from lit_rl.training.precision import torch_dtype
 
@@ -105,15 +105,15 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
             is_adapter = (Path(source) / ADAPTER_CONFIG).exists()
             model = (_from_adapter if is_adapter else _from_pretrained)(spec, source)
         if tokenizer is not None:
-            _require_rows(model, tokenizer)
+            _require_embedding_rows(model, tokenizer)
         if spec.lora is None:
             return model
         # Its second matrix is zero, so switching it off gives the start.
         with initialisation_device():
-            return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
+            return get_peft_model(model, build_peft_config(spec.lora, model), adapter_name=POLICY)
 
 
-def _require_rows(model: Any, tokenizer: Any) -> None:
+def _require_embedding_rows(model: Any, tokenizer: Any) -> None:
     """Raise if the tokenizer has ids beyond the embedding, special tokens that nothing names excepted.
 
     Gemma 3's tokenizer, for example, has a token for images, of which its smallest model knows nothing.
@@ -167,7 +167,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         with one_line_load_errors("model", source, key):
             config = AutoConfig.from_pretrained(source, **NO_FOREIGN_CODE)
         model = AutoModelForCausalLM.from_config(config, **options)
-        with suppress(OSError), without_retries(source):  # not every model has a generation config
+        with suppress(OSError), offline_unless_reachable(source):  # not every model has a generation config
             model.generation_config = GenerationConfig.from_pretrained(source)
         return model
     if spec.quantization is not None:
@@ -209,7 +209,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
         config.inference_mode = False
         model = get_peft_model(base, config, adapter_name=POLICY)
     else:
-        model = read_adapter(base, home, source)
+        model = attach_saved_adapter(base, home, source)
     add_reference_adapter(model, spec.init_seed)
     return model
 
