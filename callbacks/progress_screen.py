@@ -314,9 +314,9 @@ def end_summary(trainer: pl.Trainer, module: TrainedModule) -> Rows:
             commands += [f"lit-rl {verb} {quoted_path(record.path)}" for verb in verbs]
     for saver in checkpointing_of(trainer)[:1]:
         value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
-        kept = [(name, saver.run.target(name), more) for name, more in (("best", value), ("last", ""))]
+        kept = [(name, saver.run.link_target(name), more) for name, more in (("best", value), ("last", ""))]
         rows += [(name, f"{relative_path(saver.run.path / path.name)}{more}") for name, path, more in kept if path]
         whole = isinstance(module.policy, CausalLM) and bool(saver.config or module.policy.constructor_arguments())
-        if whole and saver.run.target("last") is not None:  # a checkpoint that an export can do with alone
+        if whole and saver.run.link_target("last") is not None:  # a checkpoint that an export can do with alone
             commands.append(f"lit-rl export {quoted_path(saver.run.path)} {quoted_path(saver.run.path / 'model')}")
     return [*rows, *log_folder_rows(trainer), *(("" if i else "next", command) for i, command in enumerate(commands))]

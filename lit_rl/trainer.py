@@ -37,7 +37,7 @@ from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.modules.setup_check import describe_precision_fault
 from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.signature_check import check_and_convert_arguments
-from lit_rl.training.checkpoints import checkpoint_in, require_checkpoint
+from lit_rl.training.checkpoints import require_checkpoint, resolve_checkpoint_path
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem
 
@@ -355,9 +355,9 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
     if name in (None, "hpc", "registry") or "://" in str(name):
         return name
     if name not in ("last", "best"):
-        found = checkpoint_in(Path(name))
+        found = resolve_checkpoint_path(Path(name))
     elif savers := checkpointing_of(trainer):
-        found = checkpoint_in(savers[0].run.path, name)
+        found = resolve_checkpoint_path(savers[0].run.path, name)
     elif name == "best" or any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks):
         return name
     else:  # Lightning would train from the start

@@ -13,7 +13,7 @@ from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.modules import UpdateConfig
 from lit_rl.modules.minibatches import all_microbatches, divide_into_microbatches, make_minibatches
-from lit_rl.training.ranks import recompute_activations
+from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions, Problem, StopReason
 from on_gpu.measuring import Row, forget
 from on_gpu.policies import GROUP, loaded, policy_of, requests_of, shapes
@@ -86,7 +86,7 @@ def ratio_part(given: argparse.Namespace) -> Iterator[Row]:
         whole = divide_into_microbatches(completions, torch.arange(rows), rows // 4, None, policy.shares_prompts)
         for way in ("bfloat16", "bfloat16, activations computed again", "float32"):
             if way.endswith("again"):
-                recompute_activations(policy.model)
+                enable_activation_checkpointing(policy.model)
             if way == "float32":
                 policy.float()
             said = {"shape": shape, "precision": way}

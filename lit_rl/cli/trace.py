@@ -31,7 +31,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.training.precision import add_gradients_to_masters, masters_of
-from lit_rl.training.ranks import eval_mode, shard, sums_of_gradients, tensors_outside_units, unsharded
+from lit_rl.training.ranks import eval_mode, shard, syncing_gradients_if, tensors_of_unit, unsharded
 from lit_rl.training.strategy import FSDP2Strategy
 from lit_rl.types import Completions, Experience, StopReason
 
@@ -204,7 +204,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: Job, fake: FakeTensorMod
     made: dict[int, tuple[Tensor, Tensor]] = {}  # tied weights stay tied
     with fake:
         for part in _trained_parts(module):
-            for store, name, tensor in tensors_outside_units(part):
+            for store, name, tensor in tensors_of_unit(part):
                 if id(tensor) not in made:
                     empty: Tensor = torch.empty_like(tensor, device="cpu")
                     weight = nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
@@ -305,7 +305,7 @@ class _Step:
             for times, is_last in ((passes - last, False), (last, True)):
                 if times > 0:
                     live.flops, live.received = 0, Counter()
-                    with sums_of_gradients(module, is_last, whole=self.whole_gradients):
+                    with syncing_gradients_if(module, is_last, whole=self.whole_gradients):
                         losses = self.learn(micro, live, gradients)
                     flops, received = flops + live.flops * times, received + _multiply_counts(live.received, times)
             if not self.is_sharded and job.num_ranks > 1:  # in the last pass for each loss; beside masters all at once

@@ -14,9 +14,9 @@ from lit_rl.errors import ArgumentError, UsageError, seed_or_global, short_repr
 from lit_rl.math.logprobs import (
     Compare,
     TokenLogits,
-    completion_divergences,
     completion_logprobs,
-    counted_states,
+    counted_states_and_places,
+    logprobs_and_divergences,
     tokens_per_chunk,
 )
 from lit_rl.models.adapters import (
@@ -37,7 +37,7 @@ from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_a
 from lit_rl.models.reference import FrozenCopy, NoGradScorer, SharedBaseReference, frozen_copy
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.ranks import recompute_activations
+from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions
 
 
@@ -134,7 +134,7 @@ class CausalLM(Policy):
         self.load_tokenizer()
         self.model = load_model(self.model_spec(), self.tokenizer)
         if self.gradient_checkpointing:
-            recompute_activations(self.model, offload=self.gradient_checkpointing == "offload")
+            enable_activation_checkpointing(self.model, offload=self.gradient_checkpointing == "offload")
         if not next(self.model.parameters()).is_meta:
             (check_sampling_agrees if self.probe else check_projection)(self.model)
             if self.share_prompts:
@@ -211,7 +211,9 @@ class CausalLM(Policy):
         model = self.model if model is None else model
         ids, mask = completions.completion_ids, completions.on_host.completion_mask
         with torch.no_grad():
-            states: Tensor = self(completions, head=lambda hidden: counted_states(hidden, ids, mask)[0], model=model)
+            states: Tensor = self(
+                completions, head=lambda hidden: counted_states_and_places(hidden, ids, mask)[0], model=model
+            )
         # The output matrix as it is when asked: sharded weights are gathered by then.
         return lambda rows: output_projection(model)(states[rows])
 
@@ -220,7 +222,7 @@ class CausalLM(Policy):
     ) -> tuple[Tensor, Tensor | None, Tensor]:
 
         def head(hidden: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
-            return completion_divergences(
+            return logprobs_and_divergences(
                 hidden,
                 output_projection(self.model),
                 completions.completion_ids,

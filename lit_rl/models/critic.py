@@ -24,7 +24,7 @@ from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import check_sampling_agrees
 from lit_rl.signature_check import TypedArguments
-from lit_rl.training.ranks import recompute_activations
+from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions
 
 
@@ -101,7 +101,7 @@ class SeparateCritic(Critic):
             check_sampling_agrees(model)
             self.shares_prompts = policy.share_prompts and can_share_prompts(model)
         if policy.gradient_checkpointing:
-            recompute_activations(model, offload=policy.gradient_checkpointing == "offload")
+            enable_activation_checkpointing(model, offload=policy.gradient_checkpointing == "offload")
         self.trunk = nn.ModuleDict({"model": model})
         # Training starts where the policy starts, also for a policy whose weights were changed after loading.
         output = model.get_output_embeddings().weight

@@ -131,7 +131,7 @@ def output_projection(model: Any) -> Projection:
         cap = bound
     if is_plain_linear(head) and not any(isinstance(module, FSDPModule) for module in model.modules()):
         return LinearHead(head.weight, head.bias, scale, cap)
-    shape = LinearHead(head.weight, None, scale, cap).shape
+    shape = LinearHead(head.weight, None, scale, cap).scale_and_cap
 
     def call(hidden: Tensor) -> Tensor:
         return shape(head(to_weight_dtype(hidden, head.weight)))

@@ -42,12 +42,12 @@ from lit_rl.run_files.settings import setting_values
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
 from lit_rl.training.host_memory import freeze_gc, keep_freed_memory, unfreeze_gc
-from lit_rl.training.precision import add_gradients_to_masters, build_optimizer, masters_of
-from lit_rl.training.progress import Clock, Progress
-from lit_rl.training.ranks import average_gradients, eval_mode, sums_of_gradients
+from lit_rl.training.precision import add_gradients_to_masters, build_optimizer_with_masters, masters_of
+from lit_rl.training.progress import Progress, StepClock
+from lit_rl.training.ranks import average_gradients, eval_mode, syncing_gradients_if
 from lit_rl.training.schedules import build_schedule_at_step, plateau_measurements
 from lit_rl.training.strategy import check_strategy
-from lit_rl.training.threads import threads_of_run
+from lit_rl.training.threads import using_run_threads
 from lit_rl.types import Problem, Sampling
 
 X_AXIS = "step"
@@ -100,7 +100,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         collect: RolloutConfig,
         update: Optimization,
         evaluate: EvaluationConfig,
-        clock: Clock,
+        clock: StepClock,
         seed: int | None,
     ) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self._threads.close()
         strategy: Any = self.trainer.strategy
         steps_on = torch.device("cpu") if getattr(strategy, "offload", False) else strategy.root_device
-        of_run = threads_of_run(self, steps_on, saved)
+        of_run = using_run_threads(self, steps_on, saved)
         self.num_threads = self._threads.enter_context(of_run)
 
     def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
@@ -249,11 +249,11 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         for group in groups:
             if not group["params"]:
                 raise UsageError(f"no weight of the {group['name']} is trainable (requires_grad=False): unfreeze some")
-        return self.build_optimizer(groups)
+        return self.build_optimizer_and_schedule(groups)
 
-    def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
+    def build_optimizer_and_schedule(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
-        optimizer = build_optimizer(self.update.optimizer, groups)
+        optimizer = build_optimizer_with_masters(self.update.optimizer, groups)
         self.set_learning_rates(optimizer)
         if self.update.lr_scheduler is None:
             return optimizer
@@ -283,7 +283,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         optimizer: Any = self.optimizers()
         strategy: Any = self.trainer.strategy
         now = last and not masters_of(optimizer.optimizer)  # those of masters are summed in float32, before the step
-        with sums_of_gradients(strategy.model, now, whole=getattr(strategy, "whole_gradients", False)):
+        with syncing_gradients_if(strategy.model, now, whole=getattr(strategy, "whole_gradients", False)):
             super().manual_backward(loss, *args, **kwargs)
         add_gradients_to_masters(optimizer.optimizer)
 
@@ -363,9 +363,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 self.progress.begin(key.purpose)
                 rollout = rollouts[name] = self.collector.collect(batch, sampling, key)
                 if self.rewards is not None:
-                    self.progress.enter("rewarding")
+                    self.progress.enter_phase("rewarding")
                     rewards[name] = self.rewards(rollout.completions, rollout.judgements)
-        self.progress.end()
+        self.progress.end_and_take_seconds()
         return Evaluated(rollouts, rewards, self.collector.judge_empty_programs(batch))
 
     @property

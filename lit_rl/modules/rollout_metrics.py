@@ -113,7 +113,7 @@ def add_times_and_memory(means: Means, seconds: Mapping[Phase, float], progress:
     named = {"idle" if phase == "waiting" else phase: taken for phase, taken in seconds.items()}
     means.add({f"time/{name}_seconds": taken for name, taken in named.items()})
     means.add({"time/step_seconds": sum(taken for name, taken in named.items() if name != "idle")})
-    for waited in progress.waits:
+    for waited in progress.queue_seconds:
         means.add_sum("sandbox/queue_seconds", waited, 1)
     unit = 1 if sys.platform == "darwin" else 1024
     of_process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -53,7 +53,7 @@ from lit_rl.rollout import (
 )
 from lit_rl.rollout.sampler_check import add_effective_sample_size
 from lit_rl.signature_check import PositiveInt
-from lit_rl.training.progress import Clock
+from lit_rl.training.progress import StepClock
 from lit_rl.training.ranks import Means, eval_mode, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
@@ -127,7 +127,7 @@ class RolloutModule(PolicyModule):
             collect=collect,
             update=update,
             evaluate=evaluate,
-            clock=Clock("rollout", max_rollouts),
+            clock=StepClock("rollout", max_rollouts),
             seed=seed,
         )
         if self.rewards is None:
@@ -211,15 +211,15 @@ class RolloutModule(PolicyModule):
             with torch.no_grad():
                 rollout = self.collect(batch)
                 require_infrastructure(rollout, self.collector.settings.max_failures)
-                self.progress.enter("rewarding")
+                self.progress.enter_phase("rewarding")
                 rewards = self.compute_rewards(rollout)
                 collected = time.perf_counter()
-                self.progress.enter("preparing")
+                self.progress.enter_phase("preparing")
                 before = self.set_on_policy_and_measure(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
-            self.progress.enter("updating")
+            self.progress.enter_phase("updating")
             means = self.learn_from(experience)
-        seconds = self.progress.end()
+        seconds = self.progress.end_and_take_seconds()
         self.step_schedule()
         self.clock.count += 1
         every = self.update.refresh_reference_every

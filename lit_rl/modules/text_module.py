@@ -27,7 +27,7 @@ from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutConfig, RunnerFactory
 from lit_rl.signature_check import PositiveInt
-from lit_rl.training.progress import Clock
+from lit_rl.training.progress import StepClock
 from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Problem
 
@@ -92,7 +92,7 @@ class TextModule(PolicyModule):
             collect=collect,
             update=update,
             evaluate=evaluate,
-            clock=Clock("update", max_updates),
+            clock=StepClock("update", max_updates),
             seed=seed,
         )
         self.validation_means: dict[int, Means] = {}
@@ -171,7 +171,7 @@ class TextModule(PolicyModule):
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         self.progress.begin("training")
-        self.progress.enter("updating")
+        self.progress.enter_phase("updating")
         completions, group = self.completions_and_group_size(batch)
         denominator = sum_over_ranks(self.denominator_part(completions)) / world_size()
         microbatches = self.divide_into_microbatches(completions, group)
@@ -192,7 +192,7 @@ class TextModule(PolicyModule):
         norms = self.optimizer_step()
         self.clock.count += 1
         self.piece = None
-        seconds = sum(taken for phase, taken in self.progress.end().items() if phase != "waiting")
+        seconds = sum(taken for phase, taken in self.progress.end_and_take_seconds().items() if phase != "waiting")
         self.step_schedule()
         values = means.reduce(self.device)
         named = {f"{self.metric_prefix}/{name}": value for name, value in values.items()}

@@ -40,7 +40,7 @@ from torch import Tensor
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.program import SourceReader, without_future
-from lit_rl.math.masking import last_tokens
+from lit_rl.math.masking import last_token_mask
 from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
 from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Problem, Program, int64_tensor
 
@@ -376,9 +376,9 @@ def credit_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Te
     """
     if credit == "terminal":
         return torch.zeros_like(rewards.decided)
-    return rewards.decided * (mask & ~last_tokens(mask))
+    return rewards.decided * (mask & ~last_token_mask(mask))
 
 
 def credit_last_token(rewards: Tensor, mask: Tensor) -> Tensor:
     """[N, T] with each reward [N] on the last token of its row that the policy chose."""
-    return torch.where(last_tokens(mask), rewards[:, None], 0.0)
+    return torch.where(last_token_mask(mask), rewards[:, None], 0.0)

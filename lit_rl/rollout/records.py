@@ -19,7 +19,7 @@ from lit_rl.execution.program import Wanted, with_prefix
 from lit_rl.models.policy import Policy
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.training.progress import Clock, Progress
+from lit_rl.training.progress import Progress, StepClock
 from lit_rl.types import Completions, Experience, Judgement, Problem, Program, Sampling
 
 
@@ -234,7 +234,7 @@ class TrainedModule(Protocol):
     sampler: Any
     sampling: Sampling | None
     update: Any
-    clock: Clock
+    clock: StepClock
     seed: int
     metric_prefix: str
 

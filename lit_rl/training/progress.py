@@ -12,7 +12,7 @@ from lit_rl.errors import UsageError
 Unit = Literal["rollout", "update"]
 
 
-class Clock:
+class StepClock:
     """Counts the training steps of a run: the x-axis of its curves, and its end.
 
     Args:
@@ -89,7 +89,7 @@ class Progress:
         self._clock = clock
         self.phase: Phase = "waiting"
         self._since = self._started = clock()
-        self._begin("")
+        self._reset_counts("")
 
     @property
     def num_judged(self) -> int:
@@ -97,7 +97,7 @@ class Progress:
         return len(self._verdicts)
 
     @property
-    def waits(self) -> list[float]:
+    def queue_seconds(self) -> list[float]:
         """Seconds that each judged program waited: from submission to verdict, less its run time."""
         return list(self._waits)
 
@@ -109,21 +109,21 @@ class Progress:
     def begin(self, purpose: str) -> None:
         """Start counting from zero, in the phase ``sampling``."""
         is_first = not self.purpose
-        self.enter("sampling")
+        self.enter_phase("sampling")
         waited = 0.0 if is_first else self.seconds.get("waiting", 0.0)
-        self._begin(purpose)
+        self._reset_counts(purpose)
         self.seconds["waiting"] = waited
 
-    def enter(self, phase: Phase) -> None:
+    def enter_phase(self, phase: Phase) -> None:
         """Switch to a phase; does nothing if it is the current one."""
         if phase != self.phase:
             now = self._clock()
             self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + now - self._since
             self.phase, self._since = phase, now
 
-    def end(self) -> dict[Phase, float]:
+    def end_and_take_seconds(self) -> dict[Phase, float]:
         """Stop; returns seconds by phase, with those of the wait before the start."""
-        self.enter("waiting")
+        self.enter_phase("waiting")
         seconds = dict(self.seconds)
         self.seconds.clear()
         return seconds
@@ -141,7 +141,7 @@ class Progress:
 
         outcome.add_done_callback(count)
 
-    def _begin(self, purpose: str) -> None:
+    def _reset_counts(self, purpose: str) -> None:
         self.purpose = purpose
         self.rows = self.open_rows = self.turns = self.tokens = self.steps = 0
         self.update = self.updates = self.part = self.parts = 0

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, CyclicLR, ReduceLROnPlateau
 
 from lit_rl.errors import UsageError
-from lit_rl.training.progress import Clock
+from lit_rl.training.progress import StepClock
 
 Make = Callable[[Optimizer], Any]
 
@@ -36,7 +36,7 @@ def plateau_measurements(states: Sequence[dict[str, Any]]) -> list[dict[str, Any
     return [{key: one[key] for key in MEASURED} for one in states if "num_bad_epochs" in one]
 
 
-def build_schedule_at_step(make: Make, optimizer: Optimizer, clock: Clock) -> Any:
+def build_schedule_at_step(make: Make, optimizer: Optimizer, clock: StepClock) -> Any:
     """Build a schedule and step it to where the run is, after checking how it continues until the run's end."""
     schedule, rates = _schedule_and_rate_history(make, optimizer, min(clock.limit or 0, _LOOKED_AHEAD))
     if isinstance(schedule, ReduceLROnPlateau):
@@ -62,7 +62,7 @@ def _schedule_and_rate_history(make: Make, optimizer: Optimizer, steps: int) -> 
     return schedule, rates
 
 
-def _require_rates(rates: Sequence[float], name: str, clock: Clock, *, cycles: bool) -> None:
+def _require_rates(rates: Sequence[float], name: str, clock: StepClock, *, cycles: bool) -> None:
     """Check the rates of one group, from the first step of the run to its last."""
     lowest = min(range(len(rates)), key=rates.__getitem__)
     if rates[lowest] < -_ROUNDING * max(rates):

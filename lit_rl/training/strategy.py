@@ -29,7 +29,7 @@ from torch.optim import Optimizer
 from lit_rl.errors import UsageError
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.ranks import layers_of, rank_and_phase, shard
+from lit_rl.training.ranks import describe_rank_and_phase, layers_of, shard
 
 META_FILE = "meta.pt"
 
@@ -186,7 +186,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         weights = {n.removeprefix("state_dict."): size for n, size in saved.items() if n.startswith("state_dict.")}
         module.prepare_and_check_weights(weights)
         state = get_model_state_dict(module)
-        _read_state({"state_dict": state}, path)
+        _load_state_in_place({"state_dict": state}, path)
         module.load_state_dict(state)
         for number, optimizer in enumerate(self.optimizers):
             # Only moments of the parameters that have them; the others stay at their initial values.
@@ -194,7 +194,7 @@ class FSDP2Strategy(ModelParallelStrategy):
             held: dict[str, Any] = get_optimizer_state_dict(self.model, optimizer)  # type: ignore[arg-type]
             known = {n for n in held["state"] if any(key.startswith(f"{name}.state.{n}.") for key in saved)}
             part = {"state": {n: held["state"][n] for n in known}, "param_groups": held["param_groups"]}
-            _read_state({name: part}, path)
+            _load_state_in_place({name: part}, path)
             whole = {"state": {**held["state"], **part["state"]}, "param_groups": part["param_groups"]}
             set_optimizer_state_dict(self.model, optimizer, optim_state_dict=whole)  # type: ignore[arg-type]
             names = {parameter: n for n, parameter in module.named_parameters()}
@@ -207,12 +207,15 @@ class FSDP2Strategy(ModelParallelStrategy):
 
     def on_exception(self, exception: BaseException) -> None:
         """Print the rank and phase of an exception; other ranks may be waiting for this one."""
-        if rank_and_phase():
-            print(f"{rank_and_phase()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}", flush=True)
+        if describe_rank_and_phase():
+            print(
+                f"{describe_rank_and_phase()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}",
+                flush=True,
+            )
         super().on_exception(exception)
 
 
-def _read_state(state: dict[str, Any], path: Path) -> None:
+def _load_state_in_place(state: dict[str, Any], path: Path) -> None:
     try:
         load(state, checkpoint_id=path)
     except CheckpointException as error:  # a BaseException, which no caller catches

@@ -31,7 +31,7 @@ from lit_rl.modules import (
     UpdateConfig,
 )
 from lit_rl.modules.update_trace import NotFiniteError
-from lit_rl.training.precision import add_gradients_to_masters, build_optimizer
+from lit_rl.training.precision import add_gradients_to_masters, build_optimizer_with_masters
 from lit_rl.types import Experience, Problem, Sampling
 
 KL = Objective(kl_coef=0.1)
@@ -121,7 +121,9 @@ def optimized(module: Any) -> list[torch.Tensor]:
 def test_gradients_of_micro_batches_are_summed_in_float32() -> None:
     """In bfloat16 a sum of ones ends at 256, the next number being 258."""
     weight = torch.nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
-    optimizer: Any = build_optimizer(lambda groups: torch.optim.SGD(groups, lr=1.0), [{"params": [weight]}])
+    optimizer: Any = build_optimizer_with_masters(
+        lambda groups: torch.optim.SGD(groups, lr=1.0), [{"params": [weight]}]
+    )
     for _ in range(300):
         weight.sum().backward()
         add_gradients_to_masters(optimizer)
