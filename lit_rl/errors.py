@@ -66,7 +66,7 @@ def seed_or_global(seed: int | None) -> int:
     return int(os.environ.get("PL_GLOBAL_SEED", 0)) if seed is None else seed
 
 
-def expand_environment_variables(text: str) -> str:
+def expand_variables(text: str) -> str:
     """Expand the environment variables in a path."""
     expanded = os.path.expandvars(text)
     if unset := _ENVIRONMENT_VARIABLE.search(expanded):

@@ -20,15 +20,15 @@ _MAX_TIMES = 50
 _MAX_VALUES = 1 << 20
 
 
-def require_regular_file(path: Path) -> None:
+def require_regular(path: Path) -> None:
     """Raise UsageError for a device, a pipe or a folder."""
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a regular file: remove it, or put the file itself there")
 
 
-def open_regular_file(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BinaryIO:
     """Open a regular file to read its bytes."""
-    require_regular_file(path)
+    require_regular(path)
     return path.open("rb")
 
 
@@ -47,7 +47,7 @@ def decompression_bomb_error(path: Path) -> UsageError:
 
 def open_text_or_gzip(path: Path, encoding: str) -> TextIO:
     """Open a regular file, or what a gzip file expands to, to read its text."""
-    file = open_regular_file(path)
+    file = open_regular(path)
     return io.TextIOWrapper(
         io.BufferedReader(_BoundedGzipReader(path, file)) if path.suffix == ".gz" else file, encoding
     )
@@ -56,15 +56,15 @@ def open_text_or_gzip(path: Path, encoding: str) -> TextIO:
 def load_bounded_yaml(text: str) -> Any:
     """Return what YAML holds, unless its aliases repeat parts of it until there are millions of values."""
     value = yaml.safe_load(text)
-    if _count_values(value, {}) > _MAX_VALUES:
+    if _count(value, {}) > _MAX_VALUES:
         raise UsageError(f"YAML with aliases holds more than {_MAX_VALUES:,} values: write them out, or fewer")
     return value
 
 
-def _count_values(value: Any, counts: dict[int, int]) -> int:
+def _count(value: Any, counts: dict[int, int]) -> int:
     if id(value) not in counts:
         parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        counts[id(value)] = 1 + sum(_count_values(part, counts) for part in parts)
+        counts[id(value)] = 1 + sum(_count(part, counts) for part in parts)
     return counts[id(value)]
 
 

@@ -34,7 +34,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.modules.setup_check import describe_precision_fault
+from lit_rl.modules.setup_check import precision_fault
 from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.signature_check import check_and_convert_arguments
 from lit_rl.training.checkpoints import require_checkpoint, resolve_checkpoint_path
@@ -189,7 +189,7 @@ class Trainer(pl.Trainer):
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Refuse settings of Lightning's that do nothing with manual optimization, or do it wrong."""
     check_strategy(settings.get("strategy", "auto"))
-    if fault := describe_precision_fault(settings.get("precision")):  # Lightning takes another one on a CPU
+    if fault := precision_fault(settings.get("precision")):  # Lightning takes another one on a CPU
         raise UsageError(fault)
     if settings.get("gradient_clip_val"):
         raise UsageError(

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from lit_rl.errors import UsageError, expand_environment_variables, short_repr
+from lit_rl.errors import UsageError, expand_variables, short_repr
 from lit_rl.foreign_files import open_text_or_gzip
-from lit_rl.lazy import import_optional_package
+from lit_rl.lazy import load_extra
 from lit_rl.signature_check import check_and_convert
 
 BadRows = Literal["error", "skip"]
@@ -199,7 +199,7 @@ def _values_of(source: str, subset: str | None, split: str | None) -> _Values:
     elif path.exists() or source.endswith(SUFFIXES) or source.startswith((".", "/", "~", "$")):
         yield from _read_file(path)
     else:
-        datasets = import_optional_package("datasets", source, "data")
+        datasets = load_extra("datasets", source, "data")
         for part in (split or "train").split("+"):
             rows = datasets.load_dataset(source, subset, split=part, streaming=True)
             yield from ((source, number, values) for number, values in enumerate(rows, 1))
@@ -207,7 +207,7 @@ def _values_of(source: str, subset: str | None, split: str | None) -> _Values:
 
 def local_path(source: str) -> Path:
     """A path with its variables and its ``~`` expanded."""
-    return Path(expand_environment_variables(source)).expanduser()
+    return Path(expand_variables(source)).expanduser()
 
 
 def data_files(folder: Path, subset: str | None = None, split: str | None = None) -> list[Path]:
@@ -284,7 +284,7 @@ def _read_json(path: Path) -> _Values:
 
 def _read_batches(path: Path) -> _Values:
     """Rows of Parquet, or of a stream of record batches, as ``save_to_disk`` writes."""
-    pyarrow, parquet = (import_optional_package(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
+    pyarrow, parquet = (load_extra(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
     with ExitStack() as files:
         if path.suffix == ".parquet":
             batches = files.enter_context(parquet.ParquetFile(path)).iter_batches(batch_size=1024)

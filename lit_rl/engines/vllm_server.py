@@ -142,10 +142,10 @@ class VLLMServer(Engine):
             self.bytes_sent = 0
             if with_base:
                 weights = full_weights(policy, with_tied=True, merge=not alone)
-                self._write_weights(weights, lambda given: write_weights(given, self.folder))
+                self._write_all(weights, lambda given: write_weights(given, self.folder))
             if alone:
                 place, config = self.folder / _ADAPTER, policy.model.peft_config[POLICY]
-                self._write_weights(adapter_weights(policy), lambda given: write_adapter(given, place, config))
+                self._write_all(adapter_weights(policy), lambda given: write_adapter(given, place, config))
         with naming_phase("sending weights to vllm servers"):
             self._call_for_each_server(
                 lambda server: self._send_weights(server, before, with_base=with_base, adapter=alone)
@@ -153,7 +153,7 @@ class VLLMServer(Engine):
         self._holds = id(policy), policy.version
         self._base = id(policy) if alone else None
 
-    def _write_weights(self, weights: Iterator[Tensors], write: Callable[[Iterator[Tensors]], int]) -> None:
+    def _write_all(self, weights: Iterator[Tensors], write: Callable[[Iterator[Tensors]], int]) -> None:
         self.bytes_sent += gather_and_write(weights, self.folder, write if rank() == 0 else None)
 
     def _call_for_each_server(self, do: Any) -> None:

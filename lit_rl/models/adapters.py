@@ -51,7 +51,7 @@ class LoRA:
     target_modules: str | list[str] = "all-linear"
 
 
-def require_lora_targets(lora: LoRA, model: nn.Module) -> None:
+def require_targets(lora: LoRA, model: nn.Module) -> None:
     """Check whether each layer that LoRA names is in the model: PEFT silently leaves out the others of a list."""
     wanted = lora.target_modules
     if wanted == "all-linear":
@@ -99,11 +99,11 @@ def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
     return model
 
 
-def build_peft_config(lora: LoRA, model: Any) -> Any:
+def lora_config(lora: LoRA, model: Any) -> Any:
     """PEFT's configuration of an adapter for a model."""
     from peft import LoraConfig
 
-    require_lora_targets(lora, model)
+    require_targets(lora, model)
     return LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
@@ -115,7 +115,7 @@ def build_peft_config(lora: LoRA, model: Any) -> Any:
 
 def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, trained: bool = True) -> None:
     """Add an adapter next to the policy's, which stays active."""
-    config = copy.deepcopy(model.peft_config[POLICY]) if lora is None else build_peft_config(lora, model)
+    config = copy.deepcopy(model.peft_config[POLICY]) if lora is None else lora_config(lora, model)
     learning = {n for n, p in model.named_parameters() if p.requires_grad}
     with torch.random.fork_rng(), initialisation_device():
         torch.manual_seed(seed)

@@ -26,7 +26,7 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import (
     UnsupportedModelError,
-    accepts_argument,
+    accepts,
     cache_argument_name,
     max_positions,
     patched,
@@ -55,8 +55,8 @@ class Decoding:
         self.model = model
         self.codec = codec
         self._cache_name = cache_argument_name(model)
-        self._takes_positions = accepts_argument(model, "position_ids")
-        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if accepts_argument(model, "logits_to_keep") else {}
+        self._takes_positions = accepts(model, "position_ids")
+        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if accepts(model, "logits_to_keep") else {}
         self._max_positions = max_positions(model) or _NO_LIMIT
         self._cache: Any = None
 
@@ -163,7 +163,7 @@ class PromptGroups:
         self.prompt_of_row, self.first_column = self.prompt_of_row[rows], self.first_column[rows]
         oldest = int(self.first_column.min())
         for layer in layers:
-            layer.reallocate_buffers(rows.to(layer.keys.device), slice(oldest, self.written), layer.keys.shape[-2])
+            layer.move(rows.to(layer.keys.device), slice(oldest, self.written), layer.keys.shape[-2])
         self.written -= oldest
         self.first_column = self.first_column - oldest
         self.compact(layers)
@@ -240,12 +240,12 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         """Write a token of each row. The attention function gets the layer itself in place of keys."""
         column, room = self.groups.written - 1, self.keys.shape[-2]
         if column == room:
-            self.reallocate_buffers(slice(None), slice(room), 2 * room)
+            self.move(slice(None), slice(room), 2 * room)
         self.keys[:, :, column] = keys[:, :, 0]
         self.values[:, :, column] = values[:, :, 0]
         return self, None
 
-    def reallocate_buffers(self, rows: Tensor | slice, columns: slice, room: int) -> None:
+    def move(self, rows: Tensor | slice, columns: slice, room: int) -> None:
         """Move what some rows have written in some columns into buffers with this much room."""
         kept = [x[:, :, columns][rows] for x in (self.keys, self.values)]
         self.keys, self.values = (_zeros_like_rows(x, len(x), room) for x in kept)

@@ -57,17 +57,17 @@ def decoder_of(model: Any) -> nn.Module:
     return decoder
 
 
-def accepts_argument(module: nn.Module, name: str) -> bool:
+def accepts(module: nn.Module, name: str) -> bool:
     """Return whether a model has an argument of this name, or hands unknown ones to a decoder that has it.
 
     PEFT's own ``forward`` takes anything, so the question goes to the model inside.
     """
     inner = unwrap_peft(module)
-    parameters = _parameter_kinds(inner.__class__.forward)
+    parameters = _parameters(inner.__class__.forward)
     if name in parameters or inspect.Parameter.VAR_KEYWORD not in parameters.values():
         return name in parameters
     decoder = inner.get_decoder() if hasattr(inner, "get_decoder") else inner
-    return decoder is not inner and name in _parameter_kinds(decoder.__class__.forward)
+    return decoder is not inner and name in _parameters(decoder.__class__.forward)
 
 
 def cache_argument_name(model: nn.Module) -> str:
@@ -75,11 +75,11 @@ def cache_argument_name(model: nn.Module) -> str:
 
     From 5.24 on transformers says ``cache`` and warns about the older names; state space models had one of their own.
     """
-    return next((name for name in ("cache", "cache_params") if accepts_argument(model, name)), "past_key_values")
+    return next((name for name in ("cache", "cache_params") if accepts(model, name)), "past_key_values")
 
 
 @lru_cache(maxsize=64)
-def _parameter_kinds(forward: Callable[..., Any]) -> dict[str, Any]:
+def _parameters(forward: Callable[..., Any]) -> dict[str, Any]:
     return {name: one.kind for name, one in inspect.signature(forward).parameters.items()}
 
 

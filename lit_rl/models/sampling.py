@@ -217,7 +217,7 @@ class RunningBatch:
                     row.ended = True
                     self._num_ended += 1
                     generations.append(row.generation(reason, self._version))
-        self._chosen = self._drop_ended_rows(chosen[:, -1])
+        self._chosen = self._without_ended(chosen[:, -1])
         return generations
 
     def _choose_tokens(self, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -238,7 +238,7 @@ class RunningBatch:
         self._uniforms.add([request.stream for request in joining])
         return logits
 
-    def _drop_ended_rows(self, chosen: Tensor) -> Tensor:
+    def _without_ended(self, chosen: Tensor) -> Tensor:
         """Drop rows that ended once there are enough of them; return the tokens of the rows that stay."""
         going = [i for i, index in enumerate(self._held.tolist()) if not self._rows[index].ended]
         if not going or len(going) > _COMPACT_BELOW * len(self._held):

@@ -190,7 +190,7 @@ def stale_row_mask(completions: Completions, version: int) -> Tensor:
     return torch.tensor([sampled_by != version for sampled_by in versions], dtype=torch.bool)
 
 
-def require_unfiltered_sampling(sampling: Sampling, what: str, remedy: str = "") -> None:
+def require_unfiltered(sampling: Sampling, what: str, remedy: str = "") -> None:
     """Check whether samples come from all tokens, so that the sampler's probabilities are the policy's."""
     if sampling.top_k or sampling.top_p < 1:
         raise UsageError(

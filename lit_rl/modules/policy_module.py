@@ -322,7 +322,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 warnings.filterwarnings("ignore", message=r".*lr_scheduler\.step\(\)` before `optimizer\.step\(\)`.*")
                 schedule.step()
 
-    def step_plateau_schedule(self, metrics: Mapping[str, Any]) -> None:
+    def step_plateau(self, metrics: Mapping[str, Any]) -> None:
         """Show a ``ReduceLROnPlateau`` its metric, if that is among those just measured."""
         schedule: Any = self.lr_schedulers() if self.update.lr_scheduler is not None else None
         if isinstance(schedule, ReduceLROnPlateau) and (monitor := getattr(schedule, "monitor", "")) in metrics:
@@ -363,7 +363,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 self.progress.begin(key.purpose)
                 rollout = rollouts[name] = self.collector.collect(batch, sampling, key)
                 if self.rewards is not None:
-                    self.progress.enter_phase("rewarding")
+                    self.progress.enter("rewarding")
                     rewards[name] = self.rewards(rollout.completions, rollout.judgements)
         self.progress.end_and_take_seconds()
         return Evaluated(rollouts, rewards, self.collector.judge_empty_programs(batch))
@@ -390,7 +390,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Show the schedule what validation measured, before a checkpoint holds its state."""
         if self.is_fitting:
             measured = self.trainer.callback_metrics
-            self.step_plateau_schedule({name: value for name, value in measured.items() if name.startswith("val")})
+            self.step_plateau({name: value for name, value in measured.items() if name.startswith("val")})
             self.log(X_AXIS, float(self.clock.count), rank_zero_only=True)
 
     # -- checkpoints ---------------------------------------------------------------------------------------

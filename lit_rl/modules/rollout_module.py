@@ -30,7 +30,7 @@ from lit_rl.modules.minibatches import (
     Minibatch,
     equalize_microbatch_count,
     make_minibatches,
-    require_unfiltered_sampling,
+    require_unfiltered,
     stale_row_mask,
     zero_weight_row,
 )
@@ -140,7 +140,7 @@ class RolloutModule(PolicyModule):
         objective.refuse_wrong_aggregate(update.aggregate)
         _require_samples_and_correction(collect, objective, sampling)
         if name := objective.sampler_logprobs_reader:
-            require_unfiltered_sampling(sampling, f"{name} compares the sampler's probabilities with the policy's")
+            require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobComputer(policy, objective, update, sampling)
         self.on_policy = update.steps == 1
@@ -211,13 +211,13 @@ class RolloutModule(PolicyModule):
             with torch.no_grad():
                 rollout = self.collect(batch)
                 require_infrastructure(rollout, self.collector.settings.max_failures)
-                self.progress.enter_phase("rewarding")
+                self.progress.enter("rewarding")
                 rewards = self.compute_rewards(rollout)
                 collected = time.perf_counter()
-                self.progress.enter_phase("preparing")
+                self.progress.enter("preparing")
                 before = self.set_on_policy_and_measure(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
-            self.progress.enter_phase("updating")
+            self.progress.enter("updating")
             means = self.learn_from(experience)
         seconds = self.progress.end_and_take_seconds()
         self.step_schedule()
@@ -322,7 +322,7 @@ class RolloutModule(PolicyModule):
                 of_update.add(metrics, count=micro.loss_mask.sum())
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss, last=number == len(microbatches) - 1)
-            self.trace.write_to_rollout(rows, like=experience.advantages)
+            self.trace.store(rows, like=experience.advantages)
             self.progress.part += 1
         if not microbatches:
             return True
@@ -376,7 +376,7 @@ class RolloutModule(PolicyModule):
             num_stale = max_over_ranks(num_stale, self.policy.device)
         if num_stale:
             what = f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's"
-            require_unfiltered_sampling(self.sampling, what, "or use an engine that samples with the present weights")
+            require_unfiltered(self.sampling, what, "or use an engine that samples with the present weights")
         # One update of the weights that sampled: every ratio is 1. With a correction ratios begin at the present
         # weights, whichever sampled.
         self.on_policy = self.update.steps == 1 and (not num_stale or self.objective.correction is not None)
@@ -423,7 +423,7 @@ class RolloutModule(PolicyModule):
                 result.reset()
         self.log_dict(values, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
-        self.step_plateau_schedule(values)
+        self.step_plateau(values)
         shown = {"reward/mean": "reward", "execution/pass_rate": "pass", "time/tokens_per_second": "tok/s"}
         for name, short in shown.items():
             if name in values:

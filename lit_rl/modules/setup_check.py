@@ -85,10 +85,10 @@ def _describe_missing_sandbox(module: Any, stage: str) -> str:
 
 
 def _describe_scaled_precision(module: Any, stage: str) -> str:
-    return describe_precision_fault(module.trainer.precision_plugin.precision)
+    return precision_fault(module.trainer.precision_plugin.precision)
 
 
-def describe_precision_fault(precision: Any) -> str:
+def precision_fault(precision: Any) -> str:
     """Say what is wrong with a trainer's precision that scales losses, or would lose small gradients."""
     if str(precision) in ("16", "16-mixed"):
         fault = "scales losses, which gradient clipping does not support"

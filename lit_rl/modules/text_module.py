@@ -171,7 +171,7 @@ class TextModule(PolicyModule):
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         self.progress.begin("training")
-        self.progress.enter_phase("updating")
+        self.progress.enter("updating")
         completions, group = self.completions_and_group_size(batch)
         denominator = sum_over_ranks(self.denominator_part(completions)) / world_size()
         microbatches = self.divide_into_microbatches(completions, group)
@@ -201,7 +201,7 @@ class TextModule(PolicyModule):
         timed = {"time/step_seconds": seconds, "time/tokens_per_second": tokens / seconds}
         self.log_dict(norms | timed, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
-        self.step_plateau_schedule(named)
+        self.step_plateau(named)
         self.stop_at_limit()
 
     def crash_snapshot(self) -> Snapshot:

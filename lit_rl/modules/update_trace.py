@@ -95,7 +95,7 @@ class UpdateTrace:
         self.logprobs = logprobs.detach()
         self._entropy = None if entropy is None else entropy.detach()
 
-    def write_to_rollout(self, rows: Tensor, like: Tensor) -> None:
+    def store(self, rows: Tensor, like: Tensor) -> None:
         """Store the per-token values at their places in the rollout."""
         for name, values in (("logprobs", self.logprobs), ("entropy", self._entropy)):
             if values is not None and len(rows):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lit_rl.errors import UsageError
-from lit_rl.lazy import import_optional_package
+from lit_rl.lazy import load_extra
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.rewards.token_credit import SourceMap, check_language, texts_and_judgements, unread_language, utf8
@@ -124,12 +124,7 @@ class LintReward(RewardTerm):
 
     def _run_ruff(self, folder: str) -> subprocess.CompletedProcess[str]:
         version = f"py3{min(sys.version_info.minor, 14)}"
-        command = [
-            import_optional_package("ruff", "LintReward", "rewards").find_ruff_bin(),
-            "check",
-            "--isolated",
-            "--no-cache",
-        ]
+        command = [load_extra("ruff", "LintReward", "rewards").find_ruff_bin(), "check", "--isolated", "--no-cache"]
         command += ["--quiet", "--exit-zero", "--ignore-noqa", "--output-format=json"]
         command += [f"--target-version={version}", f"--select={','.join(self.select)}"]
         command += [f"--ignore={','.join(self.ignore)}", "--", folder]

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from typing import Any, Literal
 
 from lit_rl.errors import UsageError
-from lit_rl.lazy import import_optional_package
+from lit_rl.lazy import load_extra
 from lit_rl.rewards.flow_graph import Flow, data_flow
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.rewards.token_credit import check_language, unread_language
@@ -59,7 +59,7 @@ class BleuReward(RewardTerm):
     def setup(self) -> None:
         """Load sacrebleu."""
         if self._bleu is None:
-            metrics = import_optional_package("sacrebleu.metrics", "BleuReward", "rewards")
+            metrics = load_extra("sacrebleu.metrics", "BleuReward", "rewards")
             self._bleu = metrics.BLEU(tokenize=self.tokenize, effective_order=True)
 
     def check_problem(self, problem: Problem) -> None:

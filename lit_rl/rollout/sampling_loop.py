@@ -77,7 +77,7 @@ class PendingRollout:
     def finish(self, progress: Progress | None = None) -> Rollout:
         """Wait for the verdicts: N rows and their judgements, in the same order."""
         if progress is not None:
-            progress.enter_phase("judging")
+            progress.enter("judging")
         judgements = tuple(conversation.judgements() for conversation in self.conversations)
         return Rollout(self.completions(), tuple(of_row[-1] for of_row in judgements), judgements, self.max_turns)
 
@@ -233,14 +233,14 @@ class _Loop:
             running = [outcome for outcome in shown if outcome is not None and not outcome.done()]
             # Until the environment can answer some row or, in rounds, every one.
             if not self.open and running and (in_rounds or len(running) == len(shown)):
-                self.progress.enter_phase("judging")
+                self.progress.enter("judging")
                 wait(running, return_when=ALL_COMPLETED if in_rounds else FIRST_COMPLETED)
             ready = {row for row in self.unanswered if self.conversations[row].is_answerable}
             self.unanswered = [row for row in self.unanswered if row not in ready]
             self.submit([row for row in sorted(ready) if self.answer(self.conversations[row])])
 
     def submit(self, rows: Sequence[int]) -> None:
-        self.progress.enter_phase("sampling")
+        self.progress.enter("sampling")
         requests = {}
         for row in rows:
             conversation = self.conversations[row]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lit_rl.errors import UsageError
-from lit_rl.foreign_files import decompression_bomb_error, max_unpacked_bytes, open_regular_file
+from lit_rl.foreign_files import decompression_bomb_error, max_unpacked_bytes, open_regular
 from lit_rl.run_files.records import (
     Diagnosis,
     RecordedMetrics,
@@ -239,7 +239,7 @@ def _fault_in_line(path: Path, line: int) -> Iterator[None]:
 def read_lines(path: Path) -> Iterator[Frame]:
     """The objects of a file, each as a frame of its own; a torn last line is skipped with a warning."""
     end = 0
-    with open_regular_file(path) as file:
+    with open_regular(path) as file:
         for number, line in enumerate(iter(partial(file.readline, _MAX_LINE_LENGTH), b""), 1):
             try:
                 if not line.endswith(b"\n"):
@@ -255,7 +255,7 @@ def read_lines(path: Path) -> Iterator[Frame]:
 def read_frames(path: Path) -> Iterator[Frame]:
     """The whole frames of a compressed file, in order; the rest of a torn file is skipped with a warning."""
     end, line = 0, 1
-    with open_regular_file(path) as file:
+    with open_regular(path) as file:
         left = b""
         while left := left or file.read(_CHUNK):
             member, parts, size = zlib.decompressobj(_GZIP), [], 0

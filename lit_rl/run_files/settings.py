@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from lit_rl.errors import ArgumentError
-from lit_rl.foreign_files import load_bounded_yaml, open_regular_file
+from lit_rl.foreign_files import load_bounded_yaml, open_regular
 
 CONFIG_FILE = "config.yaml"
 NOT_SET = "not set"
@@ -70,7 +70,7 @@ class Change(NamedTuple):
 def read_settings(folder: Path) -> dict[str, str]:
     """Every setting of a run of the command line by its name; empty without a file that can be read."""
     try:
-        with open_regular_file(folder / CONFIG_FILE) as file:
+        with open_regular(folder / CONFIG_FILE) as file:
             return settings_of(file.read(_MAX_VALUE).decode())
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}

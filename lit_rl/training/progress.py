@@ -89,7 +89,7 @@ class Progress:
         self._clock = clock
         self.phase: Phase = "waiting"
         self._since = self._started = clock()
-        self._reset_counts("")
+        self._begin("")
 
     @property
     def num_judged(self) -> int:
@@ -109,12 +109,12 @@ class Progress:
     def begin(self, purpose: str) -> None:
         """Start counting from zero, in the phase ``sampling``."""
         is_first = not self.purpose
-        self.enter_phase("sampling")
+        self.enter("sampling")
         waited = 0.0 if is_first else self.seconds.get("waiting", 0.0)
-        self._reset_counts(purpose)
+        self._begin(purpose)
         self.seconds["waiting"] = waited
 
-    def enter_phase(self, phase: Phase) -> None:
+    def enter(self, phase: Phase) -> None:
         """Switch to a phase; does nothing if it is the current one."""
         if phase != self.phase:
             now = self._clock()
@@ -123,7 +123,7 @@ class Progress:
 
     def end_and_take_seconds(self) -> dict[Phase, float]:
         """Stop; returns seconds by phase, with those of the wait before the start."""
-        self.enter_phase("waiting")
+        self.enter("waiting")
         seconds = dict(self.seconds)
         self.seconds.clear()
         return seconds
@@ -141,7 +141,7 @@ class Progress:
 
         outcome.add_done_callback(count)
 
-    def _reset_counts(self, purpose: str) -> None:
+    def _begin(self, purpose: str) -> None:
         self.purpose = purpose
         self.rows = self.open_rows = self.turns = self.tokens = self.steps = 0
         self.update = self.updates = self.part = self.parts = 0

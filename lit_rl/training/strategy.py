@@ -186,7 +186,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         weights = {n.removeprefix("state_dict."): size for n, size in saved.items() if n.startswith("state_dict.")}
         module.prepare_and_check_weights(weights)
         state = get_model_state_dict(module)
-        _load_state_in_place({"state_dict": state}, path)
+        _read_state({"state_dict": state}, path)
         module.load_state_dict(state)
         for number, optimizer in enumerate(self.optimizers):
             # Only moments of the parameters that have them; the others stay at their initial values.
@@ -194,7 +194,7 @@ class FSDP2Strategy(ModelParallelStrategy):
             held: dict[str, Any] = get_optimizer_state_dict(self.model, optimizer)  # type: ignore[arg-type]
             known = {n for n in held["state"] if any(key.startswith(f"{name}.state.{n}.") for key in saved)}
             part = {"state": {n: held["state"][n] for n in known}, "param_groups": held["param_groups"]}
-            _load_state_in_place({name: part}, path)
+            _read_state({name: part}, path)
             whole = {"state": {**held["state"], **part["state"]}, "param_groups": part["param_groups"]}
             set_optimizer_state_dict(self.model, optimizer, optim_state_dict=whole)  # type: ignore[arg-type]
             names = {parameter: n for n, parameter in module.named_parameters()}
@@ -215,7 +215,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         super().on_exception(exception)
 
 
-def _load_state_in_place(state: dict[str, Any], path: Path) -> None:
+def _read_state(state: dict[str, Any], path: Path) -> None:
     try:
         load(state, checkpoint_id=path)
     except CheckpointException as error:  # a BaseException, which no caller catches

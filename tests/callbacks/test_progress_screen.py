@@ -157,7 +157,7 @@ def test_a_minute_of_silence_is_broken_once_and_the_line_says_what_is_done(
         clock.now += seconds
         screen.print_heartbeat()
         said.append(capsys.readouterr().out)
-    progress.enter_phase("updating")
+    progress.enter("updating")
     progress.updates, progress.update, progress.parts, progress.part = 4, 1, 8, 2
     clock.now += 60
     screen.print_heartbeat()

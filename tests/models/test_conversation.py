@@ -116,7 +116,7 @@ def test_a_conversation_goes_on_as_its_template_renders_it(
         written = of.encode_text(space + answer) + (of.encode_text(end) if closes and end else ())
         reason = StopReason.EOS if closes else StopReason.LENGTH
         before = ids + written
-        ids = before + of.extend(problem, written, reason, CONVERSATION[1].strip())
+        ids = before + of.encode_message(problem, written, reason, CONVERSATION[1].strip())
         assert ids[: len(before)] == before
     said = [{"role": "user", "content": CONVERSATION[1].strip()}]
     turns = [{"role": "assistant", "content": CONVERSATION[0]}, *said]
@@ -128,16 +128,16 @@ def test_white_space_before_the_end_token_is_the_templates_own() -> None:
     """Llama 2 writes a space before it; the policy ends where it wants."""
     of, problem = codec(LLAMA_2), Problem("p", (USER,), ReferenceText(""))
     end = of.encode_text("</s>")
-    closed = of.extend(problem, (*of.encode_text(" x"), *end), StopReason.EOS, "no")
+    closed = of.encode_message(problem, (*of.encode_text(" x"), *end), StopReason.EOS, "no")
     assert closed == of.encode_text("<s>[INST] no [/INST]")
-    assert of.extend(problem, of.encode_text(" x"), StopReason.LENGTH, "no") == end + closed
+    assert of.encode_message(problem, of.encode_text(" x"), StopReason.LENGTH, "no") == end + closed
 
 
 @pytest.mark.parametrize(("template", "begin"), [(COUNTS, (USER,)), (MOVES_SYSTEM, (SYSTEM, USER))])
 def test_a_template_that_rewrites_history_is_refused_when_a_second_turn_is_asked_for(template: str, begin: Any) -> None:
     of, problem = codec(template), Problem("p", begin, ReferenceText(""))
     assert of.encode(problem)  # one turn is no matter
-    for ask in (lambda: of.require_extendable(problem), lambda: of.extend(problem, (), StopReason.EOS, "no")):
+    for ask in (lambda: of.require_extendable(problem), lambda: of.encode_message(problem, (), StopReason.EOS, "no")):
         with pytest.raises(RewritesHistoryError):
             ask()
     if template == MOVES_SYSTEM:

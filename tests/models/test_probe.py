@@ -25,7 +25,7 @@ def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: Any) ->
 def test_positions_that_the_sampler_leaves_out_are_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "accepts_argument", lambda model, name: name == "logits_to_keep")
+    monkeypatch.setattr(decoding, "accepts", lambda model, name: name == "logits_to_keep")
     with pytest.raises(UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* probe to false"):
         built(byte_tokenizer, lora=LoRA(rank=2)).load()
     built(byte_tokenizer, probe=False).load()

@@ -111,7 +111,7 @@ def test_a_loss_of_ones_own_that_cannot_teach_is_refused(losses: Any, said: str)
     micro = Experience(rows, torch.ones(1), torch.tensor([True]), torch.ones(1, 2))
     logprobs = torch.zeros(1, 2, requires_grad=True)
     with pytest.raises(UsageError, match=said):
-        Objective(loss=Given()).token_loss(logprobs, torch.zeros(1, 2), None, micro)
+        Objective(loss=Given()).token_losses_and_metrics(logprobs, torch.zeros(1, 2), None, micro)
 
 
 @pytest.mark.parametrize(

@@ -142,11 +142,11 @@ def test_seconds_are_told_by_phase_and_add_up() -> None:
     clock.move(100)  # before the first rollout: nothing was waiting for it
     progress.begin("training")
     clock.move(3)
-    progress.enter_phase("judging")
+    progress.enter("judging")
     clock.move(1)
-    progress.enter_phase("sampling")  # a second turn
+    progress.enter("sampling")  # a second turn
     clock.move(2)
-    progress.enter_phase("updating")
+    progress.enter("updating")
     clock.move(4)
     assert progress.elapsed == 10
     assert progress.end_and_take_seconds() == {"waiting": 0, "sampling": 5, "judging": 1, "updating": 4}

@@ -46,7 +46,7 @@ def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSp
     Returns:
         The text and T pairs ``(start, end)`` in bytes.
     """
-    vocabulary = _cached_vocabulary(tokenizer)
+    vocabulary = _vocabulary(tokenizer)
     ids = tuple(ids)
     # Built-in functions go over the tokens, and tensors: a loop in Python would take seconds for a large rollout.
     pieces = list(map(vocabulary.__getitem__, ids))
@@ -64,7 +64,7 @@ def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSp
 
 def token_to_bytes(tokenizer: Any, index: int) -> bytes:
     """Return the bytes of one id in the text; empty for special tokens and ids without a token."""
-    return _cached_vocabulary(tokenizer)[index]
+    return _vocabulary(tokenizer)[index]
 
 
 class _Vocabulary(dict[int, bytes]):
@@ -131,7 +131,7 @@ class _Vocabulary(dict[int, bytes]):
 _VOCABULARIES: WeakKeyDictionary[Any, tuple[int, _Vocabulary]] = WeakKeyDictionary()
 
 
-def _cached_vocabulary(tokenizer: Any) -> _Vocabulary:
+def _vocabulary(tokenizer: Any) -> _Vocabulary:
     """The tokenizer's table, built once; again when tokens were added since."""
     size, vocabulary = _VOCABULARIES.get(tokenizer, (-1, None))
     if vocabulary is None or size != len(tokenizer):

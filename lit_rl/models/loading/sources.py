@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from lit_rl.errors import UsageError, expand_environment_variables
+from lit_rl.errors import UsageError, expand_variables
 from lit_rl.models.family import UnsupportedModelError, patched
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
@@ -38,7 +38,7 @@ def resolve_model_source(source: str) -> str:
         if found is None or not found.submodule_search_locations:
             raise ModuleNotFoundError(f"{source} needs the package {package}, which is not installed", name=package)
         return str(Path(next(iter(found.submodule_search_locations))) / path)
-    source = expand_environment_variables(source)
+    source = expand_variables(source)
     given = Path(source).expanduser()
     if given.suffix == ".ckpt" or (any(given.glob("*.ckpt")) and not (given / "config.json").exists()):
         advice = f"lit-rl export {source} FOLDER writes one; give that folder"

@@ -20,8 +20,8 @@ from lit_rl.models.adapters import (
     LoRA,
     add_reference_adapter,
     attach_saved_adapter,
-    build_peft_config,
     initialisation_device,
+    lora_config,
 )
 from lit_rl.models.loading.sources import (
     ADAPTER_CONFIG,
@@ -105,15 +105,15 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
             is_adapter = (Path(source) / ADAPTER_CONFIG).exists()
             model = (_from_adapter if is_adapter else _from_pretrained)(spec, source)
         if tokenizer is not None:
-            _require_embedding_rows(model, tokenizer)
+            _require_rows(model, tokenizer)
         if spec.lora is None:
             return model
         # Its second matrix is zero, so switching it off gives the start.
         with initialisation_device():
-            return get_peft_model(model, build_peft_config(spec.lora, model), adapter_name=POLICY)
+            return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
-def _require_embedding_rows(model: Any, tokenizer: Any) -> None:
+def _require_rows(model: Any, tokenizer: Any) -> None:
     """Raise if the tokenizer has ids beyond the embedding, special tokens that nothing names excepted.
 
     Gemma 3's tokenizer, for example, has a token for images, of which its smallest model knows nothing.
