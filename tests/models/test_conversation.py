@@ -89,7 +89,7 @@ def test_a_last_message_of_the_assistant_begins_the_turn(template: str) -> None:
     assert of.tokenizer.decode(of.encode(begun)) == opened + after
     plain = Problem("p", (USER,), ReferenceText(""))
     turn = (tuple(of.tokenizer("x")["input_ids"]), StopReason.STOP_STRING, "No.")
-    assert of.extend(begun, *turn) == of.extend(plain, *turn)
+    assert of.encode_message(begun, *turn) == of.encode_message(plain, *turn)
 
 
 @pytest.mark.parametrize("closes", [True, False])
@@ -209,7 +209,7 @@ def test_three_turns_keep_what_was_sampled(template: str, arguments: dict[str, A
         said = f"thought {turn}\n</think>\n\nf{turn}<|im_end|>"
         spoken = of.encode_text(said)
         with pytest.warns(UserWarning, match="keep each turn as it was sampled") if not turn else nullcontext():
-            more = of.extend(PROBLEM, spoken, StopReason.EOS, f"It fails {turn}.")
+            more = of.encode_message(PROBLEM, spoken, StopReason.EOS, f"It fails {turn}.")
         ids += [*spoken, *more]
         text += f"{said}\n<|im_start|>user\nIt fails {turn}.<|im_end|>\n<|im_start|>assistant\n{opening}"
         assert of.tokenizer.decode(ids) == text
