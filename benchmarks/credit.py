@@ -127,7 +127,7 @@ def line_ends(completions: Completions, row: int) -> list[int]:
     """Columns of the tokens that end a line with something on it; the last line's end is not among them."""
     turn, ends, begin = completions.turns[row][-1], [], 0
     text = turn.text.encode()
-    for column, (start, end) in enumerate(turn.token_bytes):
+    for column, (start, end) in enumerate(turn.token_byte_spans):
         at = text.find(b"\n", start, end)
         if at >= 0:
             if text[begin:at].strip() and text[at:].strip() and column:
@@ -204,7 +204,7 @@ def continued(
     policy: CausalLM, sandbox: Sandbox, work: Work, problem: Problem, prefixes: Sequence[tuple[int, ...]], number: int
 ) -> tuple[Tensor, Tensor]:
     """Rewards [prefixes, K] of rows that continue these ids, and the tokens that were sampled for each."""
-    prompt, codec, stops = policy.codec.prompt(problem), policy.codec, problem.stop_strings
+    prompt, codec, stops = policy.codec.encode_fitting_prompt(problem), policy.codec, problem.stop_strings
     stream, most, answers = StreamKey(0, "continuations", number).seed_of, work.sampling.max_tokens, []
     with InProcess().session(policy, work.sampling) as session:
         for at, ids in enumerate(prefixes):
@@ -220,7 +220,12 @@ def continued(
     outcomes = [judge.start_program(problem, program, problem.check) for program in programs]
     read, mask = torch.tensor([prompt] * len(ids)), pad_right([[True] * len(row) for row in ids], False, torch.bool)
     texts, spans, reasons = *zip(*written, strict=True), [one.reason for one in answers]
-    said = {"stop_reasons": reasons, "texts": texts, "token_bytes": spans, "sampler_logprobs": torch.zeros(mask.shape)}
+    said = {
+        "stop_reasons": reasons,
+        "texts": texts,
+        "token_byte_spans": spans,
+        "sampler_logprobs": torch.zeros(mask.shape),
+    }
     padded = {"completion_ids": pad_right(ids, codec.pad_id, torch.long), "completion_mask": mask}
     prompts = {"problems": (problem,) * len(ids), "prompt_ids": read, "prompt_mask": torch.ones_like(read).bool()}
     completions = Completions.single_turn(**prompts, **padded, **said)

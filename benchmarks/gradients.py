@@ -26,7 +26,7 @@ from lit_rl import Basics, CausalLM, Sampling, Sandbox, UpdateConfig
 from lit_rl.engines import InProcess
 from lit_rl.math import kl_estimate, kl_penalised_rewards
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.minibatches import all_microbatches, make_minibatches, microbatches_of
+from lit_rl.modules.minibatches import all_microbatches, divide_into_microbatches, make_minibatches
 from lit_rl.rollout import sample_rows
 
 
@@ -92,7 +92,7 @@ def first_ratios(model: str, dtype: str) -> list[dict[str, object]]:
     count, shares = len(rows), policy.shares_prompts
     update = UpdateConfig(minibatches=4, microbatch_size=16)
     dealt = all_microbatches(make_minibatches(rows, torch.ones(count, dtype=torch.bool), update, shares, seed=0))
-    whole = microbatches_of(rows, torch.arange(count), 16, None, shares)
+    whole = divide_into_microbatches(rows, torch.arange(count), 16, None, shares)
     learned = read(policy, rows, dealt, with_gradient=True)
     table = []
     for name, microbatches in {"all rows (before)": whole, "the update's micro-batches (now)": dealt}.items():

@@ -265,7 +265,7 @@ def answers(rollouts: Sequence[Any]) -> list[Cell]:
         for rollout in rollouts
         for one, tokens, text in zip(
             rollout.judgements,
-            rollout.completions.on_host.num_tokens.tolist(),
+            rollout.completions.on_host.token_counts.tolist(),
             rollout.completions.texts,
             strict=True,
         )

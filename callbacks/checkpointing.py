@@ -110,13 +110,13 @@ class Checkpointing(Checkpoint, TypedArguments):
         newest = self.run_folder.newest_whole()
         self._start = "" if newest is None else newest.name
         if trainer.is_global_zero:
-            self.run_folder.remove_incomplete()
+            self.run_folder.remove_or_rename_broken()
         if newest is not None and not self.resume:
             raise FileExistsError(
                 f"{self.run_folder.path} holds checkpoints (the newest is {newest.name}) and resume is off: "
                 "give this run another folder, or switch resume on"
             )
-        noted = self.run_folder.notes().get("log_version")
+        noted = self.run_folder.read_notes().get("log_version")
         if noted is not None and newest is None:
             rank_zero_info(f"{self.run_folder.path} has no checkpoint of an earlier start, so training begins anew")
         elif noted is not None:
@@ -124,7 +124,7 @@ class Checkpointing(Checkpoint, TypedArguments):
                 if hasattr(logger, "_version"):
                     logger._version = noted
         if trainer.is_global_zero and trainer.loggers and (noted is None or newest is None):
-            self.run_folder.note(log_version=trainer.loggers[0].version)
+            self.run_folder.add_notes(log_version=trainer.loggers[0].version)
         if newest is None:
             return ckpt_path
         other = f", not from {ckpt_path}" if ckpt_path not in (None, "last") else ""
@@ -157,7 +157,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         if self.config is not None:  # the command line compares its configurations
             return
         self._settings = setting_texts_by_name(pl_module.settings())
-        before = self.run_folder.notes().get("settings", {}) if self._start else {}
+        before = self.run_folder.read_notes().get("settings", {}) if self._start else {}
         for change in changes_on_resume(before, self._settings) if before else ():
             rank_zero_info(f"  {change}")
             if change.why_ignored:  # noted is what was in force
@@ -166,7 +166,7 @@ class Checkpointing(Checkpoint, TypedArguments):
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._flag.install()
         if trainer.is_global_zero and self._settings:
-            self.run_folder.note(settings=self._settings)
+            self.run_folder.add_notes(settings=self._settings)
         self._saved = pl_module.clock.count
         if self._generators is not None and len(self._generators) == trainer.world_size:
             restore_random_state(self._generators[trainer.global_rank])
@@ -264,7 +264,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         if trainer.fast_dev_run:  # type: ignore[attr-defined]  # or the real run would resume from it
             return True
         count = pl_module.clock.count
-        part, final = self.run_folder.paths_for(f"{pl_module.clock.unit}_{count:06d}")
+        part, final = self.run_folder.part_and_final_paths(f"{pl_module.clock.unit}_{count:06d}")
         if (not final.exists() or count != self._saved) and (fault := self._write_checkpoint(trainer, part, final)):
             if trainer.is_global_zero:
                 remove_path(part)
@@ -330,7 +330,7 @@ class Checkpointing(Checkpoint, TypedArguments):
     @property
     def best_model_path(self) -> str:
         """Path of the best checkpoint, for ``ckpt_path='best'``; empty if there is none."""
-        return str(self.run_folder.target("best") or "")
+        return str(self.run_folder.link_target("best") or "")
 
     @property
     def exit_status(self) -> int:
@@ -341,7 +341,7 @@ class Checkpointing(Checkpoint, TypedArguments):
 
     def resume_hint(self) -> str:
         """Say where a stopped run is saved, and how to resume it."""
-        last = self.run_folder.target("last")
+        last = self.run_folder.link_target("last")
         return (
             f"stopped and saved as {last}: the same command goes on from there" if last else "stopped; nothing is saved"
         )

@@ -43,7 +43,7 @@ class CompletionLog(pl.Callback, TypedArguments):
         self._num_logged[dataloader_idx] = self._num_logged.get(dataloader_idx, 0) + min(wanted, len(batch))
         decode, step = pl_module.policy.codec.decode, pl_module.clock.count
         for name, rollout in evaluated.rollouts.items():
-            groups = list(rollout.completions.groups().values())[:wanted]
+            groups = list(rollout.completions.rows_by_group().values())[:wanted]
             rows = [(sample, row) for of_group in groups for sample, row in enumerate(of_group[: self.num_samples])]
             for logger in trainer.loggers:
                 _log_completions(logger, name, rollout, rows, decode, step)

@@ -65,7 +65,11 @@ class Diagnostics(pl.Callback, TypedArguments):
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         rollout, experience = finished.rollout, finished.experience
         rows, num_rows = rollout.completions, len(rollout.completions)
-        numbers = {ROWS: num_rows, GROUPS: len(rows.groups()), CUT: len(rows_cut_by_stop(rollout)) / max(1, num_rows)}
+        numbers = {
+            ROWS: num_rows,
+            GROUPS: len(rows.rows_by_group()),
+            CUT: len(rows_cut_by_stop(rollout)) / max(1, num_rows),
+        }
         known = finished.rewards.rewards[finished.rewards.valid].tolist()
         if known:
             numbers |= {HIGHEST: max(known), LOWEST: min(known)}

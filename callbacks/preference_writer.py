@@ -54,7 +54,7 @@ class PreferenceWriter(pl.Callback, TypedArguments):
         evaluated: Evaluated = outputs
         completions = evaluated.rollouts["predict"].completions
         rewards = evaluated.rewards["predict"].rewards_or_nan().tolist()
-        for number, (problem, rows) in enumerate(zip(batch, completions.groups().values(), strict=True)):
+        for number, (problem, rows) in enumerate(zip(batch, completions.rows_by_group().values(), strict=True)):
             texts, scores = [completions.texts[row] for row in rows], [rewards[row] for row in rows]
             self._pairs[batch_idx, number, trainer.global_rank] = make_pairs(
                 problem, texts, scores, margin=self.margin, max_pairs=self.max_pairs

@@ -316,12 +316,12 @@ def end_summary_rows(trainer: pl.Trainer, module: TrainedModule) -> Rows:
             commands += [f"lit-rl {verb} {quoted_relative_path(record.output_folder)}" for verb in verbs]
     for saver in checkpointing_callbacks(trainer)[:1]:
         value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
-        kept = [(name, saver.run_folder.target(name), more) for name, more in (("best", value), ("last", ""))]
+        kept = [(name, saver.run_folder.link_target(name), more) for name, more in (("best", value), ("last", ""))]
         rows += [
             (name, f"{relative_path(saver.run_folder.path / path.name)}{more}") for name, path, more in kept if path
         ]
-        whole = isinstance(module.policy, CausalLM) and bool(saver.config or module.policy.arguments())
-        if whole and saver.run_folder.target("last") is not None:  # a checkpoint that an export can do with alone
+        whole = isinstance(module.policy, CausalLM) and bool(saver.config or module.policy.constructor_arguments())
+        if whole and saver.run_folder.link_target("last") is not None:  # a checkpoint that an export can do with alone
             run = saver.run_folder.path
             commands.append(f"lit-rl export {quoted_relative_path(run)} {quoted_relative_path(run / 'model')}")
     return [*rows, *log_folder_rows(trainer), *(("" if i else "next", command) for i, command in enumerate(commands))]

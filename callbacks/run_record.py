@@ -139,7 +139,7 @@ class RunRecord(pl.Callback, TypedArguments):
             return
         rollout, rewards, experience = finished.rollout, finished.rewards, finished.experience
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
-        chosen = choose_rows(rollout.completions.groups(), known, self.num_groups, self.num_rows, seed=count)
+        chosen = choose_rows(rollout.completions.rows_by_group(), known, self.num_groups, self.num_rows, seed=count)
         values = {
             "credit": rewards.credit,
             "advantage": experience.advantages,

@@ -19,7 +19,7 @@ from lit_rl.rollout import Environment, Rollout, sample_rows
 from lit_rl.signature_check import PositiveInt, typed_arguments
 from lit_rl.training.host_memory import keep_freed_memory
 from lit_rl.training.ranks import eval_mode
-from lit_rl.training.threads import threads_of_run
+from lit_rl.training.threads import using_run_threads
 from lit_rl.types import Problem, Sampling
 
 
@@ -87,7 +87,7 @@ def evaluate(
     key = StreamKey(seed, "evaluate", 0)
     rollouts = []
     passes = PassAtKMetric(ks, 1 if environment is None else environment.max_turns, sync_on_compute=False)
-    with torch.no_grad(), eval_mode(policy), threads_of_run(policy, policy.device):
+    with torch.no_grad(), eval_mode(policy), using_run_threads(policy, policy.device):
         for first in range(0, len(problems), batch_size):
             batch = problems[first : first + batch_size]
             pending = sample_rows(policy, engine or InProcess(), sandbox, batch, sampling, key, environment)

@@ -45,13 +45,15 @@ def decompression_bomb_error(path: Path) -> UsageError:
     )
 
 
-def open_text(path: Path, encoding: str) -> TextIO:
+def open_text_or_gzip(path: Path, encoding: str) -> TextIO:
     """Open a regular file, or what a gzip file expands to, to read its text."""
     file = open_regular(path)
-    return io.TextIOWrapper(io.BufferedReader(_Unpacked(path, file)) if path.suffix == ".gz" else file, encoding)
+    return io.TextIOWrapper(
+        io.BufferedReader(_BoundedGzipReader(path, file)) if path.suffix == ".gz" else file, encoding
+    )
 
 
-def load_yaml(text: str) -> Any:
+def load_bounded_yaml(text: str) -> Any:
     """Return what YAML holds, unless its aliases repeat parts of it until there are millions of values."""
     value = yaml.safe_load(text)
     if _count(value, {}) > _MAX_VALUES:
@@ -66,7 +68,7 @@ def _count(value: Any, counts: dict[int, int]) -> int:
     return counts[id(value)]
 
 
-class _Unpacked(io.RawIOBase):
+class _BoundedGzipReader(io.RawIOBase):
     """Bytes of a gzip file, at most as many as its size allows."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:

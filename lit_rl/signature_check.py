@@ -1,7 +1,7 @@
 """Comparison of data with the signatures it is for: of constructors in Python, and of configurations before they build.
 
-:func:`check` also accepts what is meant: a hub id or folder for a policy, keys and values for a group of settings, a
-generator for a list, a dtype of torch for its name.
+:func:`check_and_convert` also accepts what is meant: a hub id or folder for a policy, keys and values for a group of
+settings, a generator for a list, a dtype of torch for its name.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ PositiveShare = Annotated[float, Limit("a number above 0 and at most 1", lambda 
 class CommandLineText(str):
     """A value as it was typed on a command line: a text, or YAML where another type is wanted."""
 
-    def read(self) -> Any:
+    def parse_yaml(self) -> Any:
         """Return what YAML reads; a text that is no YAML stays one."""
         import yaml  # a sandbox starts without it
 
@@ -102,25 +102,25 @@ class TypedArguments:
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if "__init__" in vars(cls) and cls.__module__.startswith("lit_rl."):
-            cls.__init__ = _with_checks(vars(cls)["__init__"], cls)  # type: ignore[method-assign]
+            cls.__init__ = _checked_constructor(vars(cls)["__init__"], cls)  # type: ignore[method-assign]
 
     def __new__(cls, *args: Any, **given: Any) -> Self:
         """Check a dataclass, whose constructor is made after its class."""
         if is_dataclass(cls) and not hasattr(cls.__init__, "__wrapped__") and (args or given):
-            cls.__init__ = _with_checks(cls.__init__, cls)
+            cls.__init__ = _checked_constructor(cls.__init__, cls)
         return super().__new__(cls)
 
 
-def typed_group(cls: type[Group]) -> type[Group]:
+def typed_dataclass(cls: type[Group]) -> type[Group]:
     """Class decorator for a dataclass whose fields are keys in a configuration: the same check.
 
     With a base that is no dataclass the parser of configurations would ask for a ``class_path``.
     """
-    cls.__init__ = _with_checks(cls.__init__, cls)  # type: ignore[method-assign]
+    cls.__init__ = _checked_constructor(cls.__init__, cls)  # type: ignore[method-assign]
     return cls
 
 
-def _with_checks(construct: Any, of: type) -> Any:
+def _checked_constructor(construct: Any, of: type) -> Any:
     own = inspect.signature(construct).parameters
 
     @wraps(construct)
@@ -142,7 +142,7 @@ def _with_checks(construct: Any, of: type) -> Any:
 def _check_argument(kind: type, name: str, value: Any, known: Mapping[str, inspect.Parameter]) -> Any:
     if name not in known or value is known[name].default:
         return value
-    return check(value, known[name].annotation, f"{kind.__name__}.{name}")
+    return check_and_convert(value, known[name].annotation, f"{kind.__name__}.{name}")
 
 
 def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -153,7 +153,7 @@ def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Paramete
     def checked(*args: Parameters.args, **given: Parameters.kwargs) -> Result:
         hints, bound = _type_hints(function), signature.bind(*args, **given)
         for name, value in bound.arguments.items():
-            bound.arguments[name] = check(value, hints.get(name, Any), name)
+            bound.arguments[name] = check_and_convert(value, hints.get(name, Any), name)
         return function(*bound.args, **bound.kwargs)
 
     return checked
@@ -184,7 +184,7 @@ def _type_hints(what: Any) -> dict[str, Any]:
         return {}
 
 
-def check(value: Any, hint: Any, path: str, *, config: bool = False, default: Any = None) -> Any:
+def check_and_convert(value: Any, hint: Any, path: str, *, config: bool = False, default: Any = None) -> Any:
     """Return a value as an annotation wants it.
 
     Args:
@@ -194,7 +194,7 @@ def check(value: Any, hint: Any, path: str, *, config: bool = False, default: An
         config: whether the value is of a configuration, whose parts nothing has built yet.
         default: of the argument; its class is meant where keys come without one.
     """
-    kinds, reasons, remedies = list(alternatives(hint)), list[UsageError](), list[str]()
+    kinds, reasons, remedies = list(union_members(hint)), list[UsageError](), list[str]()
     words = [kind for kind in kinds if str(get_origin(kind)) == str(Literal)]  # first: a word is no hub id
     for kind in [*words, *(kind for kind in kinds if kind not in words)]:
         try:
@@ -205,7 +205,7 @@ def check(value: Any, hint: Any, path: str, *, config: bool = False, default: An
             reasons.append(error)
     if reasons and not any(remedies):
         raise max(reasons, key=lambda one: len(str(getattr(one, "key", path))))
-    expected = " or ".join(dict.fromkeys(map(_hint_text, kinds)))
+    expected = " or ".join(dict.fromkeys(map(_describe_annotation, kinds)))
     raise ArgumentError(path, expected, short_repr(value), next(filter(None, remedies), ""))
 
 
@@ -216,16 +216,16 @@ class _TypeMismatch(Exception):
 def has_type(value: Any, hint: Any) -> bool:
     """Return whether a value is of the annotated type."""
     try:
-        return check(value, hint, "") is value
+        return check_and_convert(value, hint, "") is value
     except UsageError:
         return False
 
 
-def alternatives(hint: Any) -> Iterator[Any]:
+def union_members(hint: Any) -> Iterator[Any]:
     """Yield the types of a union."""
     if get_origin(hint) in (Union, UnionType):
         for one in get_args(hint):
-            yield from alternatives(one)
+            yield from union_members(one)
     else:
         yield hint
 
@@ -233,7 +233,7 @@ def alternatives(hint: Any) -> Iterator[Any]:
 def _as_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
     home, inner, remedy = get_origin(kind) or kind, get_args(kind), ""
     if isinstance(value, CommandLineText) and kind is not str:
-        value = value.read()
+        value = value.parse_yaml()
     if kind is Any:
         return value
     if home is Annotated:
@@ -270,12 +270,12 @@ def _as_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> An
     elif home in (dict, Mapping):
         if isinstance(value, Mapping):
             of = inner[1] if inner else Any
-            found = {key: check(one, of, f"{path}[{key!r}]", config=config) for key, one in value.items()}
+            found = {key: check_and_convert(one, of, f"{path}[{key!r}]", config=config) for key, one in value.items()}
             return value if all(found[key] is one for key, one in value.items()) else found
     elif not isinstance(home, type) or getattr(home, "_is_protocol", False) or isinstance(value, home):
         return value
     elif is_dataclass(home) and isinstance(value, Mapping) and (not config or "class_path" not in value):
-        given = check_keys(home, value, path, config=config)
+        given = check_and_convert_arguments(home, value, path, config=config)
         return given if config else home(**given)
     elif home.__name__ in _TEXT_SHORTHANDS and _is_model_source(value, home):
         class_path, argument = _TEXT_SHORTHANDS[home.__name__]
@@ -306,11 +306,13 @@ def _check_list(value: Any, home: Any, inner: Sequence[Any], path: str, config: 
         if len(value) != len(inner):
             raise ArgumentError(path, f"a list of {len(inner)} items", short_repr(value))
         found = [
-            check(one, of, f"{path}[{at}]", config=config)
+            check_and_convert(one, of, f"{path}[{at}]", config=config)
             for at, (one, of) in enumerate(zip(value, inner, strict=True))
         ]
     else:
-        found = [check(one, inner[0], f"{path}[{number}]", config=config) for number, one in enumerate(value)]
+        found = [
+            check_and_convert(one, inner[0], f"{path}[{number}]", config=config) for number, one in enumerate(value)
+        ]
     if home is tuple and not config and not isinstance(value, tuple):
         return tuple(found)
     return value if all(a is b for a, b in zip(value, found, strict=True)) else found
@@ -319,7 +321,7 @@ def _check_list(value: Any, home: Any, inner: Sequence[Any], path: str, config: 
 def _check_callable(value: Any, kind: Any) -> Any:
     if callable(value):
         return value
-    is_optimizer = isinstance(value, str) and "Optimizer" in _hint_text(kind)
+    is_optimizer = isinstance(value, str) and "Optimizer" in _describe_annotation(kind)
     raise _TypeMismatch(f"write functools.partial(torch.optim.{value}, lr=1e-6)" if is_optimizer else "")
 
 
@@ -331,14 +333,14 @@ def _is_model_source(value: Any, home: type) -> bool:
         return False
     if "/" in value or Path(value).is_dir():
         return True
-    known = {one.__name__ for one in _subclasses_of(home)}
+    known = {one.__name__ for one in _self_and_subclasses(home)}
     return "." not in value and value not in known and "did you mean" not in did_you_mean(value, known)
 
 
 # -- configurations ----------------------------------------------------------------------------------------------
 
 
-def check_keys(
+def check_and_convert_arguments(
     cls: Any, given: Mapping[Any, Any], path: str, *, config: bool = True, of: type | None = None, skip: int = 0
 ) -> dict[str, Any]:
     """Check the arguments that a class is given by key; return them as its constructor wants them.
@@ -347,7 +349,7 @@ def check_keys(
         cls: the class.
         given: its arguments.
         path: of the part in the configuration.
-        config: see :func:`check`.
+        config: see :func:`check_and_convert`.
         of: what the class is one of: others of its kind may have an argument that this one lacks.
         skip: the first arguments that come from elsewhere.
     """
@@ -361,7 +363,7 @@ def check_keys(
             raise ArgumentError(path, "names as keys", short_repr(key), remedy)
         if key in known:
             one = known[key]
-            found[key] = check(value, one.annotation, f"{path}.{key}", config=config, default=one.default)
+            found[key] = check_and_convert(value, one.annotation, f"{path}.{key}", config=config, default=one.default)
         elif not config:
             raise UnknownArgumentError(f"{path} has no argument {key}{_suggestion(key, value, known)}")
         elif not _accepts_any_keyword(cls):
@@ -371,7 +373,11 @@ def check_keys(
             others = (
                 []
                 if place in known
-                else [one.__name__ for one in _subclasses_of(of or object) if of and key in constructor_parameters(one)]
+                else [
+                    one.__name__
+                    for one in _self_and_subclasses(of or object)
+                    if of and key in constructor_parameters(one)
+                ]
             )
             who = f"; it is an argument of {' and '.join(sorted(others)[:3])}" if others else ""
             raise UsageError(f"{path}.{key} is unknown to {cls.__name__}{who or _suggestion(key, value, known, path)}")
@@ -414,14 +420,14 @@ def _check_class_config(value: str | Mapping[Any, Any], home: type, path: str, d
             raise ArgumentError(path, "a class", short_repr(value), "give class_path, and the keys under init_args")
     else:
         cls = find_class(str(name), home, path)
-    found = check_keys(cls, value, path, of=home)
+    found = check_and_convert_arguments(cls, value, path, of=home)
     return found if name is None else {"class_path": name, **found}
 
 
 def _check_factory_config(value: Any, kind: Any, path: str) -> Any:
     """Check what a configuration gives for a function: a class whose first arguments come later, or a function."""
     taken, made = get_args(kind) or ((), Any)
-    homes = [one for one in alternatives(made) if isinstance(one, type) and one is not NoneType]
+    homes = [one for one in union_members(made) if isinstance(one, type) and one is not NoneType]
     described = {"class_path": value} if isinstance(value, str) else value
     if not homes or not isinstance(described, Mapping) or "class_path" not in described:
         return value
@@ -435,7 +441,7 @@ def _check_factory_config(value: Any, kind: Any, path: str) -> Any:
         raise reasons[0]
     skip = len(taken) if isinstance(taken, list) else 0
     if isinstance(found, type):
-        given = check_keys(found, described, path, of=homes[0], skip=skip)
+        given = check_and_convert_arguments(found, described, path, of=homes[0], skip=skip)
         return value if isinstance(value, str) else {"class_path": described["class_path"], **given}
     return value
 
@@ -444,25 +450,27 @@ def find_class(name: str, home: type, path: str) -> Any:
     """Return the class that a configuration names by its path, or by its short name as a kind of ``home``."""
     module, _, short = name.rpartition(".")
     if not all(part.isidentifier() for part in name.split(".")) or Path(name).is_file():
-        raise ArgumentError(path, f"a {home.__name__}", name, _example_names(home))
+        raise ArgumentError(path, f"a {home.__name__}", name, _class_examples_hint(home))
     if module:
         try:
             home_of = import_module(module)
         except Exception as error:
-            raise UsageError(f"{path}: {module} cannot be imported: {_import_fault(error)}") from error
+            raise UsageError(f"{path}: {module} cannot be imported: {_import_error_text(error)}") from error
         found = getattr(home_of, short, None)
         known = [one for one in dir(home_of) if isinstance(getattr(home_of, one), type)]
         missing = f"{module} has no {short}"
     else:
-        found = next((one for one in _subclasses_of(home) if one.__name__ == name), None) or classes_by_name().get(name)
-        known = [one.__name__ for one in _subclasses_of(home) if one.__module__.startswith(_KNOWN)]
+        found = next(
+            (one for one in _self_and_subclasses(home) if one.__name__ == name), None
+        ) or classes_by_name().get(name)
+        known = [one.__name__ for one in _self_and_subclasses(home) if one.__module__.startswith(_KNOWN)]
         missing = f"there is no class {name}"
     if found is None:
         raise UsageError(f"{path}: {missing}; {did_you_mean(short, known)}".rstrip("; "))
     other = isinstance(found, type) and not issubclass(found, home)
     if other or inspect.isabstract(found):
         what = f"no {home.__name__}" if other else "abstract"
-        raise UsageError(f"{path}: {name} is {what}; {_example_names(home)}".rstrip("; "))
+        raise UsageError(f"{path}: {name} is {what}; {_class_examples_hint(home)}".rstrip("; "))
     return found
 
 
@@ -482,7 +490,7 @@ _PUBLIC_MODULES = (
 )
 
 
-def _import_fault(error: BaseException) -> str:
+def _import_error_text(error: BaseException) -> str:
     """Return an error of an import with the file and line of the user's that it is about."""
     where, trace = "", error.__traceback__
     while trace is not None:
@@ -509,15 +517,17 @@ def _is_class_name(value: Any) -> bool:
     return isinstance(name, str) and name.rpartition(".")[2] in classes_by_name()
 
 
-def _subclasses_of(home: type) -> Iterator[type]:
+def _self_and_subclasses(home: type) -> Iterator[type]:
     yield home
     one: type
     for one in type.__subclasses__(home):
-        yield from _subclasses_of(one)
+        yield from _self_and_subclasses(one)
 
 
-def _example_names(home: type) -> str:
-    ours = [one for one in _subclasses_of(home) if one.__name__ in classes_by_name() and not inspect.isabstract(one)]
+def _class_examples_hint(home: type) -> str:
+    ours = [
+        one for one in _self_and_subclasses(home) if one.__name__ in classes_by_name() and not inspect.isabstract(one)
+    ]
     names = dict.fromkeys(one.__name__ for one in ours if not one.__name__.endswith("Module"))
     return f"give {' or '.join([*names][:3])}" if names else ""
 
@@ -531,18 +541,18 @@ def _accepts_any_keyword(cls: Any) -> bool:
     return True
 
 
-def _hint_text(hint: Any) -> str:
+def _describe_annotation(hint: Any) -> str:
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _hint_text(inner[0])
+        return _describe_annotation(inner[0])
     if origin is Literal:
         return f"one of {', '.join(map(repr, inner))}"
     if hint is None or hint is NoneType:
         return "None"
     if origin in _LISTS:
-        return f"a list of {' or '.join(map(_hint_text, alternatives(inner[0])))}"
+        return f"a list of {' or '.join(map(_describe_annotation, union_members(inner[0])))}"
     if origin in (dict, Mapping):
-        return f"a dict of {_hint_text(inner[1])} by name"
+        return f"a dict of {_describe_annotation(inner[1])} by name"
     if origin is Callable:
-        return f"a function that returns {' or '.join(map(_hint_text, alternatives(inner[1])))}"
+        return f"a function that returns {' or '.join(map(_describe_annotation, union_members(inner[1])))}"
     return str(getattr(hint, "__name__", hint))

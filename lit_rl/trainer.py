@@ -36,8 +36,8 @@ from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.modules.setup_check import precision_fault
 from lit_rl.reports.run_summary import tensorboard_loggers
-from lit_rl.signature_check import check_keys
-from lit_rl.training.checkpoints import checkpoint_in, require_checkpoint
+from lit_rl.signature_check import check_and_convert_arguments
+from lit_rl.training.checkpoints import require_checkpoint, resolve_checkpoint_path
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem
 
@@ -89,19 +89,19 @@ class Trainer(pl.Trainer):
     @_with_lightning_signature(pl.Trainer.__init__)
     def __init__(self, *, run_dir: str | None = None, **settings: Any) -> None:
         silence_lightning()
-        settings = check_keys(pl.Trainer, settings, "Trainer", config=False)
+        settings = check_and_convert_arguments(pl.Trainer, settings, "Trainer", config=False)
         check_settings(settings)
         settings = {**TRAINER_DEFAULTS, **settings, **({} if run_dir is None else run_dir_settings(run_dir, settings))}
         super().__init__(**{**settings, **dependent_settings(settings)})
         if not self.fast_dev_run:  # type: ignore[attr-defined]
             kinds: list[type[pl.Callback]] = [TensorBoardLayout] if tensorboard_loggers(self) else []
             kinds += [CompletionWriter, RunRecord] if has_run_folder(self) else []
-            self._add_unless_listed(*kinds, *([CompletionLog] if self.loggers else []))
+            self._add_missing_callbacks(*kinds, *([CompletionLog] if self.loggers else []))
 
     def _has_callback(self, kind: type[pl.Callback]) -> bool:
         return any(isinstance(one, kind) for one in self.callbacks)  # type: ignore[attr-defined]
 
-    def _add_unless_listed(self, *kinds: type[pl.Callback]) -> None:
+    def _add_missing_callbacks(self, *kinds: type[pl.Callback]) -> None:
         """Add a callback of each kind of which there is none, after those that record and before those that save."""
         callbacks: list[pl.Callback] = self.callbacks  # type: ignore[attr-defined]
         place = max((at for at, one in enumerate(callbacks, 1) if isinstance(one, _RECORDERS)), default=0)
@@ -119,15 +119,15 @@ class Trainer(pl.Trainer):
     ) -> None:
         """Train; arguments as in ``lightning.pytorch.Trainer.fit``."""
         model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
-        require_pair("fit", model, train_dataloaders if datamodule is None else datamodule)
+        require_module_and_task("fit", model, train_dataloaders if datamodule is None else datamodule)
         if isinstance(model, PolicyModule):
             is_diagnosed = isinstance(model, RolloutModule) and self._has_callback(RunRecord)
-            self._add_unless_listed(ExecutionEvaluation, *([Diagnostics] if is_diagnosed else []))
-        start = self.start_checkpoint(ckpt_path)
+            self._add_missing_callbacks(ExecutionEvaluation, *([Diagnostics] if is_diagnosed else []))
+        start = self.lock_and_resolve_checkpoint(ckpt_path)
         with raise_if_stopped(self):
             super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
 
-    def start_checkpoint(self, ckpt_path: Any) -> Any:
+    def lock_and_resolve_checkpoint(self, ckpt_path: Any) -> Any:
         """Return the checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for.
 
         The folder is claimed; a second call returns what the first one did.
@@ -148,12 +148,12 @@ class Trainer(pl.Trainer):
 
         The screen says what was found; ``verbose`` adds Lightning's table of all numbers.
         """
-        return self._measure("validate", model, ckpt_path, {"verbose": False, **options}, dataloaders)
+        return self._evaluate_or_predict("validate", model, ckpt_path, {"verbose": False, **options}, dataloaders)
 
     @_with_lightning_signature(pl.Trainer.test)
     def test(self, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **options: Any) -> Any:
         """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
-        return self._measure("test", model, ckpt_path, {"verbose": False, **options}, dataloaders)
+        return self._evaluate_or_predict("test", model, ckpt_path, {"verbose": False, **options}, dataloaders)
 
     @_with_lightning_signature(pl.Trainer.predict)
     def predict(self, model: Any = None, dataloaders: Any = None, datamodule: Any = None, **options: Any) -> Any:
@@ -163,22 +163,24 @@ class Trainer(pl.Trainer):
             an :class:`~lit_rl.rollout.Evaluated` per batch, on the CPU, unless ``return_predictions`` is false.
         """
         given = {**options, "datamodule": datamodule}
-        return self._measure("predict", model, given.pop("ckpt_path", None), given, dataloaders)
+        return self._evaluate_or_predict("predict", model, given.pop("ckpt_path", None), given, dataloaders)
 
-    def _measure(self, verb: str, model: Any, ckpt_path: Any, options: dict[str, Any], dataloaders: Any) -> Any:
+    def _evaluate_or_predict(
+        self, verb: str, model: Any, ckpt_path: Any, options: dict[str, Any], dataloaders: Any
+    ) -> Any:
         data = options.get("datamodule")
         if data is None and isinstance(dataloaders, pl.LightningDataModule):  # by position
             data = options["datamodule"] = dataloaders
             dataloaders = None
         model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
-        require_pair(verb, model, dataloaders if data is None else data)
+        require_module_and_task(verb, model, dataloaders if data is None else data)
         if model is None and ckpt_path is None and not getattr(self.checkpoint_callback, "best_model_path", None):
             model = self.lightning_module  # Lightning would look for the best checkpoint
         if isinstance(model, PolicyModule):
             if verb != "predict":
-                self._add_unless_listed(ExecutionEvaluation)
+                self._add_missing_callbacks(ExecutionEvaluation)
             if ckpt_path is None:
-                warn_without_checkpoint(self, model)
+                warn_about_untrained_weights(self, model)
         run = getattr(super(), verb)
         with raise_if_stopped(self):
             return run(model, dataloaders, ckpt_path=resolve_checkpoint(ckpt_path, self), **options)
@@ -255,7 +257,7 @@ _LOADERS = {
 """Hooks by which a module may bring its own data, by verb of the trainer."""
 
 
-def require_pair(verb: str, model: Any, data: Any) -> None:
+def require_module_and_task(verb: str, model: Any, data: Any) -> None:
     """Check that a verb is given a module and then a task, which are easily swapped."""
     if model is not None and (isinstance(model, Policy) or not isinstance(model, torch.nn.Module)):
         remedy = "swap the two" if isinstance(data, torch.nn.Module) else ""
@@ -353,9 +355,9 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
     if name in (None, "hpc", "registry") or "://" in str(name):
         return name
     if name not in ("last", "best"):
-        found = checkpoint_in(Path(name))
+        found = resolve_checkpoint_path(Path(name))
     elif savers := checkpointing_callbacks(trainer):
-        found = checkpoint_in(savers[0].run_folder.path, name)
+        found = resolve_checkpoint_path(savers[0].run_folder.path, name)
     elif name == "best" or any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks):
         return name
     else:  # Lightning would train from the start
@@ -369,7 +371,7 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
     return str(found)
 
 
-def warn_without_checkpoint(trainer: Any, module: Any) -> None:
+def warn_about_untrained_weights(trainer: Any, module: Any) -> None:
     """Warn where a measurement without a checkpoint is of weights that no run trained."""
     if module.clock.count:
         return

@@ -22,7 +22,7 @@ from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.execution.program import Extraction
-from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveShare, typed_group
+from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveShare, typed_dataclass
 
 Message = Mapping[str, str]
 Rows = TypeVar("Rows", "Completions", "Experience")
@@ -90,7 +90,7 @@ class Problem:
         return bool(self.program_prefix) and isinstance(self.prompt, str) and self.prompt.endswith(self.program_prefix)
 
     @property
-    def opens_block(self) -> bool:
+    def prompt_opens_fence(self) -> bool:
         """True if the prompt has begun the answer with the opening fence of its block."""
         if isinstance(self.prompt, str) or self.prompt[-1]["role"] != "assistant":
             return False
@@ -115,7 +115,7 @@ class PromptBatch:
         return len(self.problems)
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class Sampling:
     """Sampling settings.
@@ -221,14 +221,14 @@ class ByteSpans(Sequence[ByteSpan]):
         """The given pairs."""
         if isinstance(spans, ByteSpans):
             return spans
-        pairs = to_int64(chain.from_iterable(spans)).view(-1, 2)
+        pairs = int64_tensor(chain.from_iterable(spans)).view(-1, 2)
         return cls(pairs[:, 0], pairs[:, 1])
 
-    def within(self, start: int, size: int) -> ByteSpans:
+    def shift_and_clip(self, start: int, size: int) -> ByteSpans:
         """The same tokens in a part of the text: tokens after it are empty at its end."""
         return ByteSpans((self.starts - start).clamp(max=size), (self.ends - start).clamp(max=size))
 
-    def followed_by(self, count: int, place: int) -> ByteSpans:
+    def append_empty_spans(self, count: int, place: int) -> ByteSpans:
         """These and more tokens, which are empty at a byte."""
         if not count:
             return self
@@ -262,7 +262,7 @@ class ByteSpans(Sequence[ByteSpan]):
         return f"ByteSpans.of({list(self)})"
 
 
-def to_int64(numbers: Iterable[int]) -> Tensor:
+def int64_tensor(numbers: Iterable[int]) -> Tensor:
     """[T] int64 of numbers, several times faster than ``torch.tensor`` of a list."""
     held = array("q", numbers)
     return torch.frombuffer(held, dtype=torch.int64) if held else torch.zeros(0, dtype=torch.int64)
@@ -276,8 +276,8 @@ class Turn:
         start: column of its first token in the completion.
         end: column after its last.
         text: decoded, without EOS and cut at the stop string.
-        token_bytes: entry t is the ``(start, end)`` byte span of the turn's token t in the UTF-8 of the text. Tokens
-            beyond the text (EOS, a cut stop string) have an empty span at its end.
+        token_byte_spans: entry t is the ``(start, end)`` byte span of the turn's token t in the UTF-8 of the text.
+            Tokens beyond the text (EOS, a cut stop string) have an empty span at its end.
         stop_reason: why it ended.
         in_thought: whether the prompt before it opened a thought (``<think>``), so that it begins inside one: what
             precedes the end of the thought is no answer.
@@ -286,7 +286,7 @@ class Turn:
     start: int
     end: int
     text: str
-    token_bytes: Sequence[ByteSpan]
+    token_byte_spans: Sequence[ByteSpan]
     stop_reason: StopReason
     in_thought: bool = False
 
@@ -338,12 +338,12 @@ class Completions:
         sampler_logprobs: Tensor,
         stop_reasons: Sequence[StopReason],
         texts: Sequence[str],
-        token_bytes: Sequence[Sequence[ByteSpan]],
+        token_byte_spans: Sequence[Sequence[ByteSpan]],
         group_size: int = 1,
         weights_versions: tuple[int, ...] = (),
     ) -> Completions:
         """Rows of one turn each, prompt-major: the rows of a prompt are adjacent."""
-        rows = zip(completion_mask.sum(-1).tolist(), texts, token_bytes, stop_reasons, strict=True)
+        rows = zip(completion_mask.sum(-1).tolist(), texts, token_byte_spans, stop_reasons, strict=True)
         return cls(
             problems=problems,
             prompt_ids=prompt_ids,
@@ -374,9 +374,9 @@ class Completions:
         return tuple(turns[-1].text for turns in self.turns)
 
     @property
-    def token_bytes(self) -> tuple[Sequence[ByteSpan], ...]:
+    def token_byte_spans(self) -> tuple[Sequence[ByteSpan], ...]:
         """Byte spans of the tokens of each row's last turn, see :class:`Turn`."""
-        return tuple(turns[-1].token_bytes for turns in self.turns)
+        return tuple(turns[-1].token_byte_spans for turns in self.turns)
 
     @property
     def stop_reasons(self) -> tuple[StopReason, ...]:
@@ -395,18 +395,18 @@ class Completions:
         return self.completion_mask.sum(-1)
 
     @property
-    def num_tokens(self) -> Tensor:
+    def token_counts(self) -> Tensor:
         """[N] int64 tokens of policy and environment."""
         return self.token_mask.sum(-1)
 
-    def groups(self) -> dict[int, list[int]]:
+    def rows_by_group(self) -> dict[int, list[int]]:
         """Rows of each group by its number, groups in the order of their first rows."""
         rows: dict[int, list[int]] = {}
         for row, number in enumerate(self.group_ids.tolist()):
             rows.setdefault(number, []).append(row)
         return rows
 
-    def after_turn(self, number: int) -> Completions:
+    def keep_first_turns(self, number: int) -> Completions:
         """The rows as they were when this many turns had been said; a row with fewer stays as it is."""
         turns = tuple(turns[:number] for turns in self.turns)
         ends = torch.tensor([of_row[-1].end for of_row in turns], device=self.completion_ids.device)
@@ -418,7 +418,7 @@ class Completions:
         """The same completions without columns that are padding in every row."""
         host = self.on_host
         num_prompt = int(host.prompt_mask.sum(-1).max()) if len(self) else 0
-        width = int(host.num_tokens.max()) if len(self) else 0
+        width = int(host.token_counts.max()) if len(self) else 0
         trimmed = replace(
             self,
             prompt_ids=self.prompt_ids[:, self.prompt_ids.shape[1] - num_prompt :],

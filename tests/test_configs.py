@@ -34,7 +34,9 @@ def test_is_built_offline_as_a_shorter_or_a_longer_run(
     assert cli.model.policy is not None
     assert not list(tmp_path.iterdir()), "building a run must not write"
     if key and cli.model.update.lr_scheduler is not None:
-        made = cli.model.build_optimizer([{"params": [torch.nn.Parameter(torch.zeros(()))], "name": "policy"}])
+        made = cli.model.build_optimizer_and_schedule(
+            [{"params": [torch.nn.Parameter(torch.zeros(()))], "name": "policy"}]
+        )
         optimizer, schedule = made["optimizer"], made["lr_scheduler"]
         rates = []
         for _ in range(length):

@@ -210,7 +210,7 @@ def test_sampling_looks_at_the_device_once_in_16_tokens(
         return ended
 
     policy = loaded(byte_tokenizer, device)
-    policy.decoding()  # tries whether the model shares prompts, once in a run
+    policy.make_decoding()  # tries whether the model shares prompts, once in a run
     monkeypatch.setattr(RunningBatch, "step", counted)
     rows(policy, sampling)
     ours = [sum(count for (_, place), count in one.items() if not place.startswith("transformers")) for one in found]

@@ -26,7 +26,7 @@ from lit_rl.cli.main import main
 from lit_rl.data import Basics
 from lit_rl.data.rows import read_rows
 from lit_rl.errors import UsageError
-from lit_rl.foreign_files import load_yaml
+from lit_rl.foreign_files import load_bounded_yaml
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PolicyModule
 from lit_rl.rewards.term import RewardTerm
@@ -358,7 +358,7 @@ def test_a_small_configuration_does_not_fill_the_memory(tmp_path: Path, capsys: 
     with pytest.raises(SystemExit):
         main(["replay", str(folder)])
     assert "YAML with aliases holds more than 1,048,576 values" in capsys.readouterr().err
-    assert load_yaml("a: &a [1, 2]\nb: [*a, *a]") == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
+    assert load_bounded_yaml("a: &a [1, 2]\nb: [*a, *a]") == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
 
 
 MALFORMED = {

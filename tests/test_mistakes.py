@@ -39,7 +39,7 @@ from lit_rl.signature_check import (
     Seconds,
     Share,
     TypedArguments,
-    check,
+    check_and_convert,
     constructor_parameters,
     has_type,
 )
@@ -209,7 +209,7 @@ def test_a_configuration_takes_a_hub_id_for_a_policy_from_flags_and_files(folder
 def test_keys_and_values_stand_for_a_group_and_a_list_for_a_tuple() -> None:
     module = grpo(sampling={"num_samples": 4}, evaluate={"sampling": {"greedy": {"temperature": 0.0}}})
     assert module.sampling == Sampling(num_samples=4)
-    assert module.evaluate.samplings() == {"greedy": Sampling(temperature=0.0)}
+    assert module.evaluate.samplings_or_greedy() == {"greedy": Sampling(temperature=0.0)}
     assert CallTests([((1,), 2)], "f").cases == CallTests((((1,), 2),), "f").cases  # type: ignore[arg-type]
     assert CausalLM("x", dtype=torch.bfloat16).dtype == "bfloat16"  # type: ignore[arg-type]
 
@@ -257,13 +257,13 @@ def test_what_is_of_another_type_fits_not(value: object, hint: Any) -> None:
 
 
 def test_limits_hold_for_each_number_and_not_for_none() -> None:
-    assert check(None, Share | None, "x") is None
-    assert check({"E": 0, "W": 2.5}, dict[str, NonNegativeFloat], "x") == {"E": 0, "W": 2.5}
+    assert check_and_convert(None, Share | None, "x") is None
+    assert check_and_convert({"E": 0, "W": 2.5}, dict[str, NonNegativeFloat], "x") == {"E": 0, "W": 2.5}
     refused: list[tuple[Any, Any]] = [((0.3, 1.25), tuple[Share, ...]), ({"E": -0.5}, dict[str, NonNegativeFloat])]
     refused += [(0, PositiveShare), (float("nan"), PositiveFloat), (float("inf"), Seconds), (-1, NonNegativeInt | None)]
     for value, hint in refused:
         with pytest.raises(ArgumentError):
-            check(value, hint, "x")
+            check_and_convert(value, hint, "x")
 
 
 def test_limits_of_a_base_hold_where_a_class_of_ones_own_names_the_argument_anew() -> None:
@@ -279,8 +279,8 @@ def test_limits_of_a_base_hold_where_a_class_of_ones_own_names_the_argument_anew
 
 
 def test_numbers_of_yaml_that_python_reads_as_text_are_numbers() -> None:
-    assert check("1e-6", float, "lr", config=True) == "1e-6"
-    assert check("1e-6", PositiveFloat, "lr", config=True) == "1e-6"
+    assert check_and_convert("1e-6", float, "lr", config=True) == "1e-6"
+    assert check_and_convert("1e-6", PositiveFloat, "lr", config=True) == "1e-6"
     for text, config in (("1e-6", False), ("-1e-6", True)):
         with pytest.raises(ArgumentError):
-            check(text, PositiveFloat, "lr", config=config)
+            check_and_convert(text, PositiveFloat, "lr", config=config)

@@ -154,7 +154,11 @@ def test_nothing_differs_where_nothing_changed(make_module: Make, tmp_path: Path
         again = judge_again(rollout.rows, problems, None, rewards)
         assert not [one for one in again if one.verdict_differs or one.reward_differs()]
         completions = completions_from_rows(rollout.rows, problems)
-        assert [list(ids) for ids in completions.groups().values()] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+        assert [list(ids) for ids in completions.rows_by_group().values()] == [
+            [0, 1, 2, 3],
+            [4, 5, 6, 7],
+            [8, 9, 10, 11],
+        ]
         credit = rewards(completions, [one.judgement for one in again]).credit
         for one, of_row in zip(rollout.rows, credit, strict=True):
             assert of_row[: one.num_tokens].tolist() == pytest.approx(one.tokens["credit"], rel=1e-3)

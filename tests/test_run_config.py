@@ -30,7 +30,7 @@ from lit_rl.modules import SFT
 from lit_rl.reports.runs import find_run_folders
 from lit_rl.run_files.files import read_metrics
 from lit_rl.run_files.settings import changes_on_resume, setting_texts_by_name
-from lit_rl.trainer import Trainer, warn_without_checkpoint
+from lit_rl.trainer import Trainer, warn_about_untrained_weights
 
 ROOT = Path(__file__).parents[1]
 
@@ -183,7 +183,7 @@ def test_measuring_what_no_run_trained_is_told(trained: str, recwarn: pytest.War
     assert told(lambda: trainer.validate(cli.model, datamodule=cli.datamodule)) == [], "it has these weights now"
     tokenizer = "package:lit_rl/data/basics/tokenizer"
     sft = SFT(CausalLM(config=TINY, tokenizer=tokenizer), update=cli.model.update)
-    assert told(lambda: warn_without_checkpoint(Trainer(logger=False), sft)) == ["random"]
+    assert told(lambda: warn_about_untrained_weights(Trainer(logger=False), sft)) == ["random"]
 
 
 def test_a_checkpoint_that_is_not_there_is_one_line(

@@ -26,7 +26,7 @@ from lit_rl.models import LoRA, SeparateCritic
 from lit_rl.modules import UpdateConfig, setup_check
 from lit_rl.modules.setup_check import check_setup
 from lit_rl.training.checkpoints import read_checkpoint
-from lit_rl.training.progress import Clock
+from lit_rl.training.progress import StepClock
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def set_up(**given: Any) -> Any:
     trainer: dict[str, Any] = {"world_size": 2, "max_epochs": -1, "max_steps": -1, "limit_train_batches": 1.0}
     trainer |= {"limit_val_batches": 1.0, "callbacks": [ExecutionEvaluation(), Checkpointing("x")], "datamodule": None}
     trainer |= {"precision_plugin": SimpleNamespace(precision="32-true")}
-    own = {"clock": Clock("rollout"), "sampling": Sampling(), "collector": SimpleNamespace(sandbox=None)}
+    own = {"clock": StepClock("rollout"), "sampling": Sampling(), "collector": SimpleNamespace(sandbox=None)}
     module = {key: given.pop(key) for key in own if key in given}
     return SimpleNamespace(**own | module, samples_to_train=True, trainer=SimpleNamespace(**trainer | given))
 
@@ -64,7 +64,7 @@ class Own(pl.Callback):
     [
         ({}, ""), ({"callbacks": [ExecutionEvaluation()]}, "this run has no limit"), ({"callbacks": [Own()]}, ""),
         ({"callbacks": [ExecutionEvaluation()], "max_steps": 5}, ""),
-        ({"callbacks": [ExecutionEvaluation()], "clock": Clock("rollout", 3)}, ""),
+        ({"callbacks": [ExecutionEvaluation()], "clock": StepClock("rollout", 3)}, ""),
         ({"callbacks": [Checkpointing("x")]}, "validation measures nothing"),
         ({"callbacks": [Checkpointing("x")], "limit_val_batches": 0}, ""),
     ],

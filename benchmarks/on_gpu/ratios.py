@@ -12,8 +12,8 @@ from lit_rl import Sampling
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.modules import UpdateConfig
-from lit_rl.modules.minibatches import all_microbatches, make_minibatches, microbatches_of
-from lit_rl.training.ranks import recompute_activations
+from lit_rl.modules.minibatches import all_microbatches, divide_into_microbatches, make_minibatches
+from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions, Problem, StopReason
 from on_gpu.measuring import Row, forget
 from on_gpu.policies import GROUP, loaded, policy_of, requests_of, shapes
@@ -42,7 +42,7 @@ def rollout_of(policy: CausalLM, rows: int, prompt: int, longest: int) -> Comple
         sampler_logprobs=logprobs.to(device),
         stop_reasons=[StopReason.LENGTH] * rows,
         texts=[""] * rows,
-        token_bytes=[()] * rows,
+        token_byte_spans=[()] * rows,
         group_size=GROUP,
     )
 
@@ -83,10 +83,10 @@ def ratio_part(given: argparse.Namespace) -> Iterator[Row]:
         completions = rollout_of(policy, rows, prompt, longest)
         mask, every = completions.completion_mask, torch.ones(rows, dtype=torch.bool)
         dealt = all_microbatches(make_minibatches(completions, every, update, policy.shares_prompts, seed=0))
-        whole = microbatches_of(completions, torch.arange(rows), rows // 4, None, policy.shares_prompts)
+        whole = divide_into_microbatches(completions, torch.arange(rows), rows // 4, None, policy.shares_prompts)
         for way in ("bfloat16", "bfloat16, activations computed again", "float32"):
             if way.endswith("again"):
-                recompute_activations(policy.model)
+                enable_activation_checkpointing(policy.model)
             if way == "float32":
                 policy.float()
             said = {"shape": shape, "precision": way}

@@ -52,7 +52,7 @@ class PreferMixed(pl.Callback):
         self.known |= self.last
         self.last = {}
         judgements = finished.rollout.judgements
-        for rows in finished.rollout.completions.groups().values():
+        for rows in finished.rollout.completions.rows_by_group().values():
             verdicts = [judgements[row].outcome.verdict for row in rows]
             passed, failed = verdicts.count(Verdict.PASSED), verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
             if failed < len(verdicts):

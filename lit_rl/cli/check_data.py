@@ -14,7 +14,7 @@ from lit_rl.data.rows import RowError, collect_errors
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.sandbox import Sandbox
-from lit_rl.signature_check import NonNegativeInt, check
+from lit_rl.signature_check import NonNegativeInt, check_and_convert
 from lit_rl.types import Problem
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
@@ -24,7 +24,7 @@ def check_data(arguments: Sequence[str]) -> None:
     """Check a task, as :func:`lit_rl.cli.options.check_data_parser` says."""
     parser = options.check_data_parser(TaskDataModule)
     parsed = parser.parse_args(keep_data_sections("check-data", arguments))
-    check(parsed.examples, NonNegativeInt, "examples")
+    check_and_convert(parsed.examples, NonNegativeInt, "examples")
     task = parser.instantiate_classes(parsed).data
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")

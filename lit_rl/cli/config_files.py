@@ -15,8 +15,14 @@ import yaml
 from lit_rl.cli.shipped_configs import join_config_flags
 from lit_rl.cli.verbs import RUNS
 from lit_rl.errors import ArgumentError, UsageError, did_you_mean
-from lit_rl.foreign_files import load_yaml
-from lit_rl.signature_check import CommandLineText, check, check_keys, classes_by_name, constructor_parameters
+from lit_rl.foreign_files import load_bounded_yaml
+from lit_rl.signature_check import (
+    CommandLineText,
+    check_and_convert,
+    check_and_convert_arguments,
+    classes_by_name,
+    constructor_parameters,
+)
 
 _FLAG = "--config="
 _SECTIONS = (
@@ -62,7 +68,7 @@ def replace_configs_by_parts(
             raise UsageError(f"{word} needs a value: give a file after it")
         file = word.removeprefix(_FLAG)
         if file != word:
-            parts[file] = part_of(load_yaml(Path(file).read_text(encoding="utf-8")) or {})
+            parts[file] = part_of(load_bounded_yaml(Path(file).read_text(encoding="utf-8")) or {})
             word = f"{_FLAG}{json.dumps(parts[file])}"
         found.append(word)
     return found, parts
@@ -157,11 +163,11 @@ def _check_and_find_sources(section: str, value: Any, home: type | None, trainer
     if not isinstance(value, Mapping if home is None else CommandLineText | str | Mapping):
         raise ArgumentError(section, "keys and values" if home is None else "a class with its arguments", str(value))
     if home is None:
-        check_keys(trainer, cast(Mapping[Any, Any], value), section)
+        check_and_convert_arguments(trainer, cast(Mapping[Any, Any], value), section)
         return []
     if isinstance(value, Mapping) and "class_path" not in value:
         return []  # the parser says that there is none
-    after = check(value, home, section, config=True)
+    after = check_and_convert(value, home, section, config=True)
     return list(_changed_paths(value, after, section))
 
 
@@ -225,7 +231,7 @@ def _nest_value(keys: Sequence[str], value: Any) -> Any:
 def inline_init_args(value: Any, path: str) -> Any:
     """A part of a configuration with the arguments of each class beside its ``class_path``."""
     if isinstance(value, CommandLineText) and value.lstrip()[:1] in ("{", "["):
-        value = value.read()
+        value = value.parse_yaml()
     if isinstance(value, list):
         return [inline_init_args(one, f"{path}[{number}]") for number, one in enumerate(value)]
     if not isinstance(value, Mapping):
@@ -241,7 +247,7 @@ def inline_init_args(value: Any, path: str) -> Any:
 def merge_flat(under: Any, over: Any) -> Any:
     """A flat part of a configuration over an earlier one, as the parser merges them."""
     if isinstance(under, str) and isinstance(over, Mapping) and "class_path" not in over:
-        read = under.read() if isinstance(under, CommandLineText) else under
+        read = under.parse_yaml() if isinstance(under, CommandLineText) else under
         under = inline_init_args(read, "") if isinstance(read, Mapping) else {"class_path": read}
     if isinstance(under, Mapping) and isinstance(over, str) and "class_path" in under and find_class_or_none(over):
         over = {"class_path": str(over)}

@@ -21,9 +21,9 @@ from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.export import load_weights, write_model
 from lit_rl.models.policy import Policy
-from lit_rl.modules.module_config import only_classes_of
+from lit_rl.modules.module_config import restrict_config_imports
 from lit_rl.signature_check import constructor_parameters
-from lit_rl.training.checkpoints import checkpoint_in, read_checkpoint
+from lit_rl.training.checkpoints import read_checkpoint, resolve_checkpoint_path
 from lit_rl.training.precision import torch_dtype
 
 _FROM = """\
@@ -45,11 +45,11 @@ def export(arguments: Sequence[str]) -> None:
     """Write the policy of a checkpoint, as :func:`lit_rl.cli.options.export_parser` says."""
     parsed = options.export_parser().parse_args(list(arguments))
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
-    path, folder = checkpoint_in(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
+    path, folder = resolve_checkpoint_path(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
     config = load_run_config(checkpoint, parsed.config or ())
     remedy = "if you trust who made it, give the run's configuration with --config"
-    with nullcontext() if parsed.config else only_classes_of((), str(path), remedy):
+    with nullcontext() if parsed.config else restrict_config_imports((), str(path), remedy):
         policy = build_policy(config)
     policy.load()
     load_weights(policy, checkpoint["state_dict"])

@@ -46,7 +46,7 @@ from lit_rl.run_files.settings import CONFIG_FILE, NOT_SET, changes_on_resume, l
 from lit_rl.signature_check import classes_by_name
 from lit_rl.trainer import TRAINER_DEFAULTS, Trainer, silence_lightning
 from lit_rl.training.preemption import INTERRUPT_STATUS
-from lit_rl.training.ranks import rank_and_phase
+from lit_rl.training.ranks import describe_rank_and_phase
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
 
@@ -173,7 +173,7 @@ class Cli(LightningCLI):
         for callback in savers:
             callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
         trainer: Any = self.trainer
-        options["ckpt_path"] = trainer.start_checkpoint(given)
+        options["ckpt_path"] = trainer.lock_and_resolve_checkpoint(given)
         for callback in savers if options["ckpt_path"] != given else ():
             self._log_config_changes(callback)
 
@@ -235,7 +235,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        rank = rank_and_phase()
+        rank = describe_rank_and_phase()
         message = error_text(error)
         if message.startswith("Does not validate against"):  # a constructor's error, wrapped by the parser
             message = shorten_parser_message(message)

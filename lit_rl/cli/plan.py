@@ -8,7 +8,7 @@ from typing import Any
 
 from lit_rl.cli import options
 from lit_rl.cli.trace import RankCosts, RunLayout, layout_from_run, trace_update
-from lit_rl.signature_check import PositiveInt, check
+from lit_rl.signature_check import PositiveInt, check_and_convert
 
 _HERE = ("--trainer.accelerator=cpu", "--trainer.precision=32-true")
 _GIGA = 1e9
@@ -20,7 +20,7 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     """Print the plan of a run on some accelerators."""
     given, rest = options.plan_parser().parse_known_args(list(arguments))
     for name in ("gpus", "gpus_per_node", "prompt_tokens", "completion_tokens"):
-        check(getattr(given, name), PositiveInt | None, name)
+        check_and_convert(getattr(given, name), PositiveInt | None, name)
     counted = () if given.gpus is None else ("--trainer.devices=1", "--trainer.num_nodes=1")
     run = build([*rest, *_HERE, *counted])
     gpus = given.gpus or run.trainer.num_devices * run.trainer.num_nodes

@@ -27,7 +27,7 @@ from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
-from lit_rl.modules.module_config import only_classes_of
+from lit_rl.modules.module_config import restrict_config_imports
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Judge, find_program
@@ -35,7 +35,7 @@ from lit_rl.run_files.files import find_newest_recorded, read_rollouts
 from lit_rl.run_files.records import RecordedRow
 from lit_rl.run_files.row_text import escape_controls, format_number
 from lit_rl.run_files.settings import CONFIG_FILE
-from lit_rl.signature_check import PositiveInt, check
+from lit_rl.signature_check import PositiveInt, check_and_convert
 from lit_rl.types import Completions, Judgement, Problem, StopReason, Turn
 
 MAX_SHOWN = 10
@@ -54,10 +54,14 @@ def replay(arguments: Sequence[str]) -> None:
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
     remedy = "read it, and give it with --config if you trust it"
     if given[-1:] and given[-1].startswith("--rewards="):  # or a mistake in it would be one of the run's configuration
-        check(inline_init_args(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
-    with nullcontext() if config_files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
+        check_and_convert(inline_init_args(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
+    with (
+        nullcontext()
+        if config_files_of(arguments)
+        else restrict_config_imports(typed, "config.yaml of the run", remedy)
+    ):
         parsed = parser.parse_args(given)
-        check(parsed.last, PositiveInt | None, "last")
+        check_and_convert(parsed.last, PositiveInt | None, "last")
         if not config_files_of(arguments) and parsed.sandbox is not None:
             ignore_recorded_tier(parsed.sandbox.init_args, arguments)
         objects = parser.instantiate_classes(parsed)

@@ -14,7 +14,7 @@ from lit_rl.reports.runs import Run, read_runs, with_recorded_rollouts
 from lit_rl.run_files.records import Curve
 from lit_rl.run_files.row_text import escape_controls, format_number
 from lit_rl.run_files.settings import CONFIG_FILE, settings_that_differ
-from lit_rl.signature_check import PositiveInt, check
+from lit_rl.signature_check import PositiveInt, check_and_convert
 
 DEFAULT_METRICS = (
     "val/*pass@*",
@@ -42,7 +42,7 @@ def report(arguments: Sequence[str]) -> None:
     parser.add_argument("--html", type=str, help="write a page with curves, verdicts, tables and rollouts to this file")
     parser.add_argument("--rollouts", type=int, default=25, help="rollouts of each run that the page shows")
     parsed = parser.parse_args(list(arguments))
-    check(parsed.rollouts, PositiveInt, "rollouts")
+    check_and_convert(parsed.rollouts, PositiveInt, "rollouts")
     runs = read_runs(parsed.runs)
     # Names between commas; brackets and quotes around them, as in YAML, are allowed.
     names = (parsed.metrics or "").strip("[] ").split(",")

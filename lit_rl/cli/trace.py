@@ -31,7 +31,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.training.precision import add_gradients_to_masters, masters_of
-from lit_rl.training.ranks import eval_mode, shard, sums_of_gradients, tensors_outside_units, unsharded
+from lit_rl.training.ranks import eval_mode, shard, syncing_gradients_if, tensors_of_unit, unsharded
 from lit_rl.training.strategy import FSDP2Strategy
 from lit_rl.types import Completions, Experience, StopReason
 
@@ -193,7 +193,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTen
         sizes = [(p.numel(), p.nbytes) for name, p in module.policy.named_parameters() if ".lora_" not in name]
         if module.policy.quantization is not None:
             _quantise_frozen_layers(module.policy.model)
-        module.logprobs.load_reference()
+        module.logprobs.create_reference_if_needed()
     for part in _trained_parts(module):  # what a model can do is tried on weights, which are not there
         if hasattr(part, "shares_prompts"):
             part.shares_prompts = module.policy.share_prompts and job.num_shards == 1
@@ -204,7 +204,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTen
     made: dict[int, tuple[Tensor, Tensor]] = {}  # tied weights stay tied
     with fake:
         for part in _trained_parts(module):
-            for store, name, tensor in tensors_outside_units(part):
+            for store, name, tensor in tensors_of_unit(part):
                 if id(tensor) not in made:
                     empty: Tensor = torch.empty_like(tensor, device="cpu")
                     weight = nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
@@ -305,7 +305,7 @@ class _FakeUpdate:
             for times, is_last in ((passes - last, False), (last, True)):
                 if times > 0:
                     live.flops, live.received = 0, Counter()
-                    with sums_of_gradients(module, is_last, whole=self.whole_gradients):
+                    with syncing_gradients_if(module, is_last, whole=self.whole_gradients):
                         losses = self.run_forward_backward(micro, live, gradients)
                     flops, received = flops + live.flops * times, received + _multiply_counts(live.received, times)
             if not self.is_sharded and job.num_ranks > 1:  # in the last pass for each loss; beside masters all at once
@@ -359,12 +359,12 @@ class _FakeUpdate:
         every = torch.ones(len(micro), dtype=torch.bool)
         module.logprobs_of(completions, every)
         if hasattr(module, "values"):
-            module.values(completions)
+            module.values_and_tail_values(completions)
 
     def run_forward_backward(self, micro: Experience, live: LiveBytes, gradients: str) -> int:
         """Go forward and backward; the number of losses."""
         module, losses = self.module, 0
-        for loss, _ in module.minibatch_losses(micro, module.denominator(micro)):
+        for loss, _ in module.microbatch_losses(micro, module.denominator(micro)):
             loss.backward()
             losses += 1
             live.set_kind((p.grad for p in self.trained), gradients)
@@ -377,7 +377,7 @@ class _FakeUpdate:
         with live.new_tensors_as(HOST if self.offload else REST):
             for group in self.optimizer.param_groups:
                 norm = nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
-                if (limit := self.module.clip_norm(group["name"])) is not None:
+                if (limit := self.module.max_gradient_norm(group["name"])) is not None:
                     nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
             self.optimizer.step()
             self.optimizer.zero_grad()
@@ -405,7 +405,7 @@ def longest_experience(job: RunLayout, number: int) -> Experience:
         sampler_logprobs=floats,
         stop_reasons=(StopReason.LENGTH,) * number,
         texts=("",) * number,
-        token_bytes=((),) * number,
+        token_byte_spans=((),) * number,
         group_size=job.group_size,
         weights_versions=(0,) * number,
     )

@@ -13,7 +13,7 @@ from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.program import extract_program
-from lit_rl.signature_check import check
+from lit_rl.signature_check import check_and_convert
 from lit_rl.types import Problem
 
 
@@ -118,4 +118,4 @@ def _parse_asserts(row: Row) -> list[str]:
     except ValueError:
         # Some rows hold the list as Python writes it.
         tests = ast.literal_eval(stored)
-    return [test.strip() for test in check(tests, list[str], "unit_tests") if test.strip()]
+    return [test.strip() for test in check_and_convert(tests, list[str], "unit_tests") if test.strip()]

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from lit_rl.errors import UsageError, expand_variables, short_repr
-from lit_rl.foreign_files import open_text
+from lit_rl.foreign_files import open_text_or_gzip
 from lit_rl.lazy import load_extra
-from lit_rl.signature_check import check
+from lit_rl.signature_check import check_and_convert
 
 BadRows = Literal["error", "skip"]
 REMEDY = "fix or remove the row"
@@ -126,7 +126,7 @@ class Row:
     def _read_typed(self, field: str, kind: Any, default: Any, read: Callable[[Any], Any] = lambda value: value) -> Any:
         value = self._require_present(field, default)
         try:
-            return check(read(value), kind, "")
+            return check_and_convert(read(value), kind, "")
         except (TypeError, ValueError) as fault:
             raise self.error(field, f"{fault}".removeprefix(": ")) from None
 
@@ -268,7 +268,7 @@ def _read_file(path: Path) -> _Values:
 
 def _read_json(path: Path) -> _Values:
     """JSON lines, or one list."""
-    with open_text(path, "utf-8-sig") as file:  # a byte order mark is no part of the first row
+    with open_text_or_gzip(path, "utf-8-sig") as file:  # a byte order mark is no part of the first row
         if path.name.endswith(JSON_LINES):
             for number, line in enumerate(file, 1):
                 if not line.strip():

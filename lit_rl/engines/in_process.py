@@ -78,7 +78,9 @@ class InProcessSession(Session):
             if self._batches and self._batches[-1].can_join:
                 self._batches[-1].join(requests)
             else:
-                self._batches.append(RunningBatch(self._policy.decoding(), requests, self._sampling, self._version))
+                self._batches.append(
+                    RunningBatch(self._policy.make_decoding(), requests, self._sampling, self._version)
+                )
         self._steps_waiting = self._steps_waiting + 1 if self._waiting and not count else 0
         generations = [generation for batch in self._batches for generation in batch.step()]
         self._batches = [batch for batch in self._batches if batch.num_running]

@@ -17,23 +17,23 @@ from torch.distributed.fsdp import FSDPModule
 from lit_rl.engines.engine import Engine, Session
 from lit_rl.engines.vllm_package import (
     adapter_arguments,
-    add_adapter,
-    describe_model,
     isolated_random_state,
     keeping_process_group,
     reload_weights,
+    replace_adapter,
     require_vllm,
     sampling_params,
     start_llm,
+    write_model_config,
 )
 from lit_rl.engines.weight_export import (
     Tensors,
     adapter_weights,
     full_weights,
+    gather_and_write,
     require_copyable,
     sends_adapter_only,
     write_adapter,
-    write_collectively,
 )
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
@@ -157,7 +157,7 @@ class VLLM(Engine):
             config = policy.model.peft_config[POLICY]
             arguments |= adapter_arguments(int(max([config.r, *config.rank_pattern.values()])))
         with naming_phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
-            describe_model(policy, Path(folder))
+            write_model_config(policy, Path(folder))
             self._llm = start_llm(Path(folder), arguments | self.options)
         if self.sleep:
             self._llm.sleep(level=1)
@@ -168,7 +168,7 @@ class VLLM(Engine):
             self._llm.wake_up(tags=["weights"])
         if self._holds != (id(policy), policy.version):
             with naming_phase("sending weights to vllm"):
-                self._load_weights(policy)
+                self._send_weights(policy)
             self._holds = id(policy), policy.version
             self.num_weight_updates += 1
         if self.sleep:
@@ -176,7 +176,7 @@ class VLLM(Engine):
         # Also without an arrival: what is computed then does not depend on what was sampled before.
         self._llm.reset_prefix_cache()
 
-    def _load_weights(self, policy: CausalLM) -> None:
+    def _send_weights(self, policy: CausalLM) -> None:
         """Send every weight through vLLM's reload call, or the adapter where vLLM has its base."""
         alone, self.bytes_sent, self._adapter = sends_adapter_only(policy, self.merge_adapters), 0, None
         if not alone or self._base != id(policy):
@@ -193,8 +193,8 @@ class VLLM(Engine):
                 config = policy.model.peft_config[POLICY]
                 write = partial(write_adapter, folder=Path(folder), config=config)
                 remedy = "set TMPDIR to a folder with free space"
-                self.bytes_sent += write_collectively(adapter_weights(policy), Path(folder), write, remedy)
-                self._adapter = add_adapter(self._llm, folder)
+                self.bytes_sent += gather_and_write(adapter_weights(policy), Path(folder), write, remedy)
+                self._adapter = replace_adapter(self._llm, folder)
 
     def _count_bytes_sent(self, weights: Iterator[Tensors]) -> Iterator[Tensors]:
         for name, tensor in weights:
@@ -235,7 +235,11 @@ class VLLMSession(Session):
         if not self._open:
             return []
         outputs = self._engine.step()
-        done = [(output.request_id, reason) for output in outputs if (reason := self._append(output)) is not None]
+        done = [
+            (output.request_id, reason)
+            for output in outputs
+            if (reason := self._append_and_find_end(output)) is not None
+        ]
         return [self._open.pop(name).generation(reason, self._version) for name, reason in done]
 
     @property
@@ -250,7 +254,7 @@ class VLLMSession(Session):
             while self._engine.has_unfinished_requests():
                 self._engine.step()
 
-    def _append(self, output: Any) -> StopReason | None:
+    def _append_and_find_end(self, output: Any) -> StopReason | None:
         """Append a step's tokens to a row; return the reason the row ends with them, if it does."""
         row = self._open.get(output.request_id)
         if row is None:

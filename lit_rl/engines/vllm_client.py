@@ -80,7 +80,7 @@ class VLLMClient:
                     raise EngineError(f"the vllm server at {self.url} failed at {path}: {failure}") from None
                 time.sleep(random.uniform(0, min(_MAX_PAUSE_SECONDS, 0.125 * 2**attempt)))
 
-    def call(self, method: str, seconds: float, **arguments: Any) -> None:
+    def call_on_workers(self, method: str, seconds: float, **arguments: Any) -> None:
         """Call a method of each of the server's workers, once."""
         self.request("/collective_rpc", seconds, {"method": method, "kwargs": arguments}, tries=1)
 

@@ -49,7 +49,7 @@ def require_release(version: str, what: str) -> None:
         raise ImportError(f"{what} needs vllm {oldest} or later, got {version}: {_INSTALL}", name="vllm")
 
 
-def describe_model(policy: CausalLM, folder: Path) -> None:
+def write_model_config(policy: CausalLM, folder: Path) -> None:
     """Write what vLLM needs to build a policy's architecture: its configuration, without weights and tokenizer."""
     model = unwrap_peft(policy.model)
     model.config.save_pretrained(folder)
@@ -135,7 +135,7 @@ def adapter_arguments(rank: int) -> dict[str, Any]:
     }
 
 
-def add_adapter(llm: Any, folder: str) -> Any:
+def replace_adapter(llm: Any, folder: str) -> Any:
     """Replace the adapter of an ``LLM``; return the object by which requests name it."""
     from vllm.lora.request import LoRARequest
 

@@ -21,11 +21,11 @@ from lit_rl.engines.weight_export import (
     Tensors,
     adapter_weights,
     full_weights,
+    gather_and_write,
     raise_if_any_rank_failed,
     require_copyable,
     sends_adapter_only,
     write_adapter,
-    write_collectively,
     write_weights,
 )
 from lit_rl.models.adapters import POLICY
@@ -129,7 +129,7 @@ class VLLMServer(Engine):
         """Send weights that changed since the last session (collective); an error on one rank is raised on all."""
         if not self._run:
             with naming_phase("waiting for vllm servers"):
-                self._on_first_rank(self._check_server)
+                self._call_for_each_server(self._check_server)
             self._run = gather_over_ranks(uuid.uuid4().hex[:8])[0]
         if self._holds == (id(policy), policy.version):
             return
@@ -147,14 +147,16 @@ class VLLMServer(Engine):
                 place, config = self.folder / _ADAPTER, policy.model.peft_config[POLICY]
                 self._write_all(adapter_weights(policy), lambda given: write_adapter(given, place, config))
         with naming_phase("sending weights to vllm servers"):
-            self._on_first_rank(lambda server: self._send_weights(server, before, with_base=with_base, adapter=alone))
+            self._call_for_each_server(
+                lambda server: self._send_weights(server, before, with_base=with_base, adapter=alone)
+            )
         self._holds = id(policy), policy.version
         self._base = id(policy) if alone else None
 
     def _write_all(self, weights: Iterator[Tensors], write: Callable[[Iterator[Tensors]], int]) -> None:
-        self.bytes_sent += write_collectively(weights, self.folder, write if rank() == 0 else None)
+        self.bytes_sent += gather_and_write(weights, self.folder, write if rank() == 0 else None)
 
-    def _on_first_rank(self, do: Any) -> None:
+    def _call_for_each_server(self, do: Any) -> None:
         """Call a function with each server on the first rank; a failure there fails all ranks."""
         fault = ""
         if rank() == 0:
@@ -180,12 +182,12 @@ class VLLMServer(Engine):
         """Make a server load the weights in the folder, and ask for their version."""
         seconds = self.weights_seconds
         if not with_base:
-            self._require_label(server, before, "was it started anew? Run the command again")
+            self._require_weight_version(server, before, "was it started anew? Run the command again")
         server.request("/pause?mode=abort", seconds, {})
         if with_base:
             # A server that was started with --load-format dummy would refuse to read files.
-            server.call("update_config", seconds, overrides={"load_config": {"load_format": "auto"}})
-            server.call("reload_weights", seconds, weights_path=str(self.folder))
+            server.call_on_workers("update_config", seconds, overrides={"load_config": {"load_format": "auto"}})
+            server.call_on_workers("reload_weights", seconds, weights_path=str(self.folder))
         if adapter:
             if not with_base:
                 server.request("/v1/unload_lora_adapter", seconds, {"lora_name": before})
@@ -195,9 +197,9 @@ class VLLMServer(Engine):
         server.request("/reset_prefix_cache", seconds, {})
         server.request("/update_weight_version", seconds, {"new_version": self._label})
         server.request("/resume", seconds, {})
-        self._require_label(server, self._label, "does another run use it?")
+        self._require_weight_version(server, self._label, "does another run use it?")
 
-    def _require_label(self, server: VLLMClient, label: str, question: str) -> None:
+    def _require_weight_version(self, server: VLLMClient, label: str, question: str) -> None:
         has = server.request("/weight_info", self.weights_seconds).get("weight_version")
         if has != label:
             raise EngineError(f"the server at {server.url} reports weights {has}, but was sent {label}: {question}")

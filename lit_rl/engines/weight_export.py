@@ -25,7 +25,7 @@ from lit_rl.models.adapters import POLICY, has_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import unwrap_peft
 from lit_rl.models.policy import Policy
-from lit_rl.training.ranks import gather_over_ranks, gathered_weights, modules_outside_units, rank_and_phase, reshard
+from lit_rl.training.ranks import describe_rank_and_phase, gather_over_ranks, gathered_weights, modules_of_unit, reshard
 
 Tensors = tuple[str, Tensor]
 
@@ -72,18 +72,18 @@ def full_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = Tru
     """
     sent: set[str] = set()
     names = {id(module): name for name, module in policy.model.named_modules()}
-    for unit in _gather_units(policy):
+    for unit in _units_to_gather(policy):
         with gathered_weights(unit), torch.no_grad():
             own: dict[int | str, tuple[str, Callable[[], Tensor]]] = {}
-            for module in modules_outside_units(unit):
-                for name, make, key in _weights(module, names, merge) if id(module) in names else ():
+            for module in modules_of_unit(unit):
+                for name, make, key in _named_weight_makers(module, names, merge) if id(module) in names else ():
                     if name not in sent:
                         own.setdefault(name if with_tied else key, (name, make))
             sent |= {name for name, _ in own.values()}
             yield from _as_in_checkpoint(policy.model, ((name, make()) for name, make in own.values()))
 
 
-def _gather_units(policy: CausalLM) -> list[nn.Module]:
+def _units_to_gather(policy: CausalLM) -> list[nn.Module]:
     """Return the modules to gather, in the order in which the model reads them; the policy itself if not sharded."""
     module: Any = policy
     if not isinstance(module, FSDPModule):
@@ -93,7 +93,9 @@ def _gather_units(policy: CausalLM) -> list[nn.Module]:
     return [policy, *(m for m in policy.modules() if isinstance(m, FSDPModule) and m in inside)]
 
 
-def _weights(module: nn.Module, names: dict[int, str], merge: bool) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
+def _named_weight_makers(
+    module: nn.Module, names: dict[int, str], merge: bool
+) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
     """Name in the checkpoint, maker of the value, and identity of each weight and saved buffer of one module."""
     saved = {n: b for n, b in module._buffers.items() if b is not None and n not in module._non_persistent_buffers_set}
     for own, tensor in {**module._parameters, **saved}.items():
@@ -153,11 +155,11 @@ def adapter_weights(policy: CausalLM) -> Iterator[Tensors]:
         reshard(unit)  # a forward pass may have left its weights whole, and not as shards
     for name, layer in policy.model.named_modules():
         if POLICY in getattr(layer, "lora_A", {}):
-            yield f"{name}.lora_A.weight", _gather_to_cpu(layer.lora_A[POLICY].weight)
-            yield f"{name}.lora_B.weight", _gather_to_cpu(layer.lora_B[POLICY].weight) * layer.scaling[POLICY]
+            yield f"{name}.lora_A.weight", _gather_whole(layer.lora_A[POLICY].weight)
+            yield f"{name}.lora_B.weight", _gather_whole(layer.lora_B[POLICY].weight) * layer.scaling[POLICY]
 
 
-def _gather_to_cpu(weight: Any) -> Tensor:
+def _gather_whole(weight: Any) -> Tensor:
     whole: Tensor = weight.full_tensor() if hasattr(weight, "full_tensor") else weight
     return whole.detach()
 
@@ -174,13 +176,15 @@ def write_adapter(weights: Iterable[Tensors], folder: Path, config: Any) -> int:
 
 def raise_if_any_rank_failed(fault: str) -> None:
     """Fail on all ranks together if one failed, so that none waits for it."""
-    faults = gather_over_ranks(f"{rank_and_phase()}: {fault}" if fault and rank_and_phase() else fault)
+    faults = gather_over_ranks(
+        f"{describe_rank_and_phase()}: {fault}" if fault and describe_rank_and_phase() else fault
+    )
     fault = next((one for one in faults if one), "")
     if fault:
         raise EngineError(fault)
 
 
-def write_collectively(
+def gather_and_write(
     weights: Iterator[Tensors],
     folder: Path,
     write: Callable[[Iterator[Tensors]], int] | None,

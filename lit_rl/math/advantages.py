@@ -21,7 +21,7 @@ from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.math.masking import (
     SumOverRanks,
     from_table,
-    group_sizes,
+    group_size_per_row,
     masked_moments,
     require_constants,
     require_mask,
@@ -82,11 +82,11 @@ class RowAdvantages(TypedArguments, ABC):
                 f"{num_bad} of {int(valid.sum())} valid scores are NaN or infinite; "
                 "set valid to False for a completion without a score"
             )
-        result = self._one_per_row("advantages", self.advantages(scores, valid, group_ids), scores)
-        too_small = group_sizes(group_ids) < self.smallest_group
+        result = self._require_one_per_row("advantages", self.advantages(scores, valid, group_ids), scores)
+        too_small = group_size_per_row(group_ids) < self.smallest_group
         return result.masked_fill(too_small, 0.0) if self.smallest_group > 1 else result
 
-    def _one_per_row(self, method: str, result: Tensor, scores: Tensor) -> Tensor:
+    def _require_one_per_row(self, method: str, result: Tensor, scores: Tensor) -> Tensor:
         """Check what a method returned: one number for all rows would be spread over them without a word."""
         shape = getattr(result, "shape", None)
         if shape != scores.shape:
@@ -125,12 +125,12 @@ class Baseline(RowAdvantages):
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`."""
 
-    def baselines(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+    def checked_expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] :meth:`expected`, checked."""
-        return self._one_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
+        return self._require_one_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        advantages = scores - self.baselines(scores, valid, group_ids)
+        advantages = scores - self.checked_expected(scores, valid, group_ids)
         return torch.where(valid, advantages, torch.zeros_like(advantages))
 
 
@@ -182,14 +182,14 @@ class GroupMean(Baseline):
     eps: NonNegativeFloat = 1e-6
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        return self._compare_with_group(scores, valid, group_ids, self.normalize)
+        return self._group_advantages(scores, valid, group_ids, self.normalize)
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] mean of the group, the score itself where there is no other."""
-        centred = self._compare_with_group(scores, valid, group_ids, "none")
+        centred = self._group_advantages(scores, valid, group_ids, "none")
         return torch.where(valid, scores - centred, torch.zeros_like(centred))
 
-    def _compare_with_group(self, scores: Tensor, valid: Tensor, group_ids: Tensor, normalize: Normalize) -> Tensor:
+    def _group_advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor, normalize: Normalize) -> Tensor:
         rewards = to_table(scores.to(statistics_dtype(scores)), group_ids, columns=2)  # [B, G]
         counted = to_table(valid, group_ids, fill=False, columns=2)
         count = counted.sum(-1, keepdim=True)
@@ -418,13 +418,13 @@ class GAE(TokenAdvantages):
             )
         rewards = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
         kept_values = torch.where(mask, values, torch.zeros_like(values))
-        advantages = self._estimate(rewards, kept_values, mask, bootstrap_values, self.gae_lambda)
+        advantages = self._discounted_errors(rewards, kept_values, mask, bootstrap_values, self.gae_lambda)
         errors = advantages
         if self.critic_lambda is not None:
-            errors = self._estimate(rewards, kept_values, mask, bootstrap_values, self.critic_lambda)
+            errors = self._discounted_errors(rewards, kept_values, mask, bootstrap_values, self.critic_lambda)
         return advantages, errors + kept_values
 
-    def _estimate(
+    def _discounted_errors(
         self, rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor, gae_lambda: float
     ) -> Tensor:
         """[N, T] discounted sums of the critic's errors."""

@@ -35,7 +35,7 @@ class JSD(Divergence):
         else:      beta KL(P || M) + (1 - beta) KL(Q || M),   M = beta P + (1 - beta) Q
 
     In between it is bounded, and as beta goes to 0 its gradient becomes that of beta times the forward KL, as beta
-    goes to 1 that of 1 - beta times the reverse KL. One of your own derives from it and overrides :meth:`divergence`.
+    goes to 1 that of 1 - beta times the reverse KL. One of your own derives from it and overrides :meth:`between`.
 
     Args:
         beta: weight of the teacher in the mean M, from 0 to 1.

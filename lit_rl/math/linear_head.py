@@ -41,9 +41,9 @@ class LinearHead:
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Hidden states [m, H] to logits [m, V]."""
-        return self.shape(linear(to_weight_dtype(hidden, self.weight), self.weight, self.bias))
+        return self.scale_and_cap(linear(to_weight_dtype(hidden, self.weight), self.weight, self.bias))
 
-    def shape(self, products: Tensor) -> Tensor:
+    def scale_and_cap(self, products: Tensor) -> Tensor:
         """Scale and cap the products of the matrix."""
         logits = products if self.scale == 1.0 else products * self.scale
         return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
@@ -154,9 +154,11 @@ def _row_ranges(hidden: Tensor) -> Iterator[slice]:
         yield slice(start, start + _ROWS)
 
 
-def _blocks(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan) -> Iterator[_Block]:
+def _logit_blocks(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan
+) -> Iterator[_Block]:
     """The logits of all tokens, one range of the vocabulary after another."""
-    shape = LinearHead(weight, bias, plan.scale, plan.cap).shape
+    shape = LinearHead(weight, bias, plan.scale, plan.cap).scale_and_cap
     width = max(1, plan.max_logits // hidden.shape[0])
     with torch.autocast(hidden.device.type, enabled=False):
         for start in range(0, weight.shape[0], width):
@@ -176,7 +178,7 @@ def _forward_blocks(
     chosen, total, spread = hidden.new_zeros((3, hidden.shape[0]), dtype=wide).unbind()
     largest = torch.full_like(total, torch.finfo(wide).min)
     mean_weight = hidden.new_zeros((hidden.shape[0], hidden.shape[1] if plan.keeps_slope else 0), dtype=wide)
-    for block in _blocks(hidden, weight, bias, targets, plan):
+    for block in _logit_blocks(hidden, weight, bias, targets, plan):
         chosen = torch.where(block.has_target, block.logits.gather(1, block.target).squeeze(1), chosen)
         before, largest = largest, torch.maximum(largest, block.logits.amax(1))
         fall = before - largest  # what was summed up so far shrinks by e^fall
@@ -206,7 +208,7 @@ def _backward_blocks(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | 
     to_bias = torch.zeros_like(bias) if wants_bias else None
     for rows in _row_ranges(hidden):
         of_rows = [None if one is None else one[rows] for one in (of_logprobs, of_entropy)]
-        for block in _blocks(hidden[rows], weight, bias, targets[rows], ctx.plan):
+        for block in _logit_blocks(hidden[rows], weight, bias, targets[rows], ctx.plan):
             slopes = _product_gradients(block, ctx.plan, log_total[rows], entropy[rows], *of_rows).to(weight.dtype)
             if to_hidden is not None:
                 _add_product(to_hidden[rows], slopes, weight[block.columns])

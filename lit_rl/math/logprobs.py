@@ -103,7 +103,7 @@ def completion_logprobs(
         >>> logprobs.detach()
         tensor([[-0.6931]])
     """
-    states, counted = counted_states(hidden, completion_ids, mask)
+    states, counted = counted_states_and_places(hidden, completion_ids, mask)
     logprobs, entropy = chunked_logprobs_and_entropy(
         states,
         project,
@@ -116,7 +116,7 @@ def completion_logprobs(
     return _scatter(logprobs, counted, shape), None if entropy is None else _scatter(entropy, counted, shape)
 
 
-def completion_divergences(
+def logprobs_and_divergences(
     hidden: Tensor,
     project: Projection,
     completion_ids: Tensor,
@@ -137,21 +137,25 @@ def completion_divergences(
     Returns:
         logprobs [N, T], entropy [N, T] (or None) and divergences [N, T], nats, 0 outside the mask.
     """
-    states, counted = counted_states(hidden, completion_ids, mask)
+    states, counted = counted_states_and_places(hidden, completion_ids, mask)
     targets = completion_ids[counted]
 
     def chunk(states: Tensor, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
         logits = project(states)
         with torch.no_grad():
             theirs = teacher(rows)
-        return *_dense_logprobs(logits, targets[rows], temperature, with_entropy), compare(logits, theirs, temperature)
+        return *_dense_logprobs_and_entropy(logits, targets[rows], temperature, with_entropy), compare(
+            logits, theirs, temperature
+        )
 
     shape = completion_ids.shape
     logprobs, entropy, found = (_scatter(one, counted, shape) for one in _map_chunks(chunk, states, chunk_tokens))
     return logprobs, entropy if with_entropy else None, found
 
 
-def counted_states(hidden: Tensor, completion_ids: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+def counted_states_and_places(
+    hidden: Tensor, completion_ids: Tensor, mask: Tensor
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """States that predict the tokens that count, and the places of those tokens.
 
     Returns:
@@ -208,7 +212,7 @@ def chunked_logprobs_and_entropy(
         raise ValueError(f"temperature must be > 0, got {temperature}; greedy samples have no distribution, use 1.0")
 
     def chunk(states: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-        return _dense_logprobs(project(states), targets[rows], temperature, with_entropy)
+        return _dense_logprobs_and_entropy(project(states), targets[rows], temperature, with_entropy)
 
     if isinstance(project, LinearHead) and len(hidden) > chunk_tokens:
         max_logits = chunk_tokens * project.weight.shape[0]
@@ -233,7 +237,9 @@ def _map_chunks(
     return [torch.cat(piece) for piece in zip(*pieces, strict=True)]
 
 
-def _dense_logprobs(logits: Tensor, targets: Tensor, temperature: float, with_entropy: bool) -> tuple[Tensor, Tensor]:
+def _dense_logprobs_and_entropy(
+    logits: Tensor, targets: Tensor, temperature: float, with_entropy: bool
+) -> tuple[Tensor, Tensor]:
     """Log-probabilities and entropy (or zeros) of one chunk; nothing in place, the logits may be shared."""
     wide = logits if logits.dtype == torch.float64 else logits.float()
     all_logprobs = torch.log_softmax(wide / temperature, dim=-1)

@@ -132,14 +132,14 @@ def masked_moments(
     return mean, squares / (count - 1).clamp(min=1), count
 
 
-def last_tokens(mask: Tensor) -> Tensor:
+def last_token_mask(mask: Tensor) -> Tensor:
     """Mark the last entry of each row that counts.
 
     Returns:
         [N, T] bool, one True per row; none in a row where nothing counts.
 
     Example:
-        >>> last_tokens(torch.tensor([[True, False, True, False], [False, False, False, False]])).long()
+        >>> last_token_mask(torch.tensor([[True, False, True, False], [False, False, False, False]])).long()
         tensor([[0, 0, 1, 0],
                 [0, 0, 0, 0]])
     """
@@ -284,14 +284,14 @@ def from_table(table: Tensor, group_ids: Tensor) -> Tensor:
     return table[group, column]
 
 
-def group_sizes(group_ids: Tensor) -> Tensor:
+def group_size_per_row(group_ids: Tensor) -> Tensor:
     """Count the rows of each row's group.
 
     Returns:
         [N] int64.
 
     Example:
-        >>> group_sizes(torch.tensor([7, 4, 7]))
+        >>> group_size_per_row(torch.tensor([7, 4, 7]))
         tensor([2, 1, 2])
     """
     group, _, sizes = _table_cells(group_ids)

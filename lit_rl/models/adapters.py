@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from lit_rl.errors import UsageError
 from lit_rl.models.family import unwrap_peft
 from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, one_line_load_errors
-from lit_rl.signature_check import PositiveFloat, PositiveInt, Share, typed_group
+from lit_rl.signature_check import PositiveFloat, PositiveInt, Share, typed_dataclass
 
 POLICY = "policy"
 REFERENCE = "reference"
@@ -32,7 +32,7 @@ CRITIC = "critic"
 _WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class LoRA:
     """Low-rank adapters instead of training all weights.
@@ -71,7 +71,7 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
         )
 
 
-def read_adapter(base: nn.Module, home: str, source: str) -> Any:
+def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
     """A base with the policy's adapter from a folder, to be trained further."""
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
@@ -133,7 +133,7 @@ def initialisation_device() -> torch.device:
 def add_reference_adapter(model: Any, seed: int) -> None:
     """Add a frozen adapter of the policy adapter's shape and copy the policy adapter into it."""
     add_adapter(model, REFERENCE, seed, trained=False)
-    copy_adapter(model, POLICY, REFERENCE)
+    copy_or_interpolate_adapter(model, POLICY, REFERENCE)
 
 
 def has_adapter(model: Any, name: str = POLICY) -> bool:
@@ -166,7 +166,7 @@ def using_adapter(model: nn.Module, name: str | None) -> Iterator[None]:
             layer._active_adapter, layer._disable_adapters = active, disabled
 
 
-def copy_adapter(model: nn.Module, source: str, target: str, share: float = 1.0) -> None:
+def copy_or_interpolate_adapter(model: nn.Module, source: str, target: str, share: float = 1.0) -> None:
     """Move the weights of one adapter to those of another one of the same shape, or by a share of the way, in place."""
     parameters = dict(model.named_parameters())
     for name, parameter in parameters.items():

@@ -14,9 +14,9 @@ from lit_rl.errors import ArgumentError, UsageError, seed_or_global, short_repr
 from lit_rl.math.logprobs import (
     Compare,
     TokenLogits,
-    completion_divergences,
     completion_logprobs,
-    counted_states,
+    counted_states_and_places,
+    logprobs_and_divergences,
     tokens_per_chunk,
 )
 from lit_rl.models.adapters import (
@@ -28,16 +28,16 @@ from lit_rl.models.adapters import (
 )
 from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.models.decoding import Decoding, SharedDecoding
-from lit_rl.models.family import check_projection, eos_token_ids, max_positions, projection, text_config
+from lit_rl.models.family import check_projection, eos_token_ids, max_positions, output_projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_progress_bars
 from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_agrees
-from lit_rl.models.reference import BaseReference, FrozenCopy, FrozenScorer, frozen_copy
+from lit_rl.models.reference import FrozenCopy, NoGradScorer, SharedBaseReference, frozen_copy
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.ranks import recompute_activations
+from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions
 
 
@@ -134,7 +134,7 @@ class CausalLM(Policy):
         self.load_tokenizer()
         self.model = load_model(self.model_spec(), self.tokenizer)
         if self.gradient_checkpointing:
-            recompute_activations(self.model, offload=self.gradient_checkpointing == "offload")
+            enable_activation_checkpointing(self.model, offload=self.gradient_checkpointing == "offload")
         if not next(self.model.parameters()).is_meta:
             (check_sampling_agrees if self.probe else check_projection)(self.model)
             if self.share_prompts:
@@ -147,7 +147,7 @@ class CausalLM(Policy):
         )
         self.codec.num_ids = text_config(self.model).vocab_size
 
-    def arguments(self) -> dict[str, Any] | None:
+    def constructor_arguments(self) -> dict[str, Any] | None:
         """All that decides which weights there are; ``None`` for a subclass and for a model that was given."""
         if type(self) is not CausalLM or self._given[0] is not None:
             return None
@@ -169,7 +169,7 @@ class CausalLM(Policy):
             if self.chat_template is not None:
                 self.tokenizer.chat_template = self.chat_template
 
-    def decoding(self) -> Decoding:
+    def make_decoding(self) -> Decoding:
         """From a cache that shares prompts, see :class:`SharedDecoding`, or from the model's own."""
         if self._decoding is None:
             self._decoding = SharedDecoding if can_decode_from_shared_prompts(self.model) else Decoding
@@ -195,7 +195,7 @@ class CausalLM(Policy):
             return head(hidden)
         return completion_logprobs(
             hidden,
-            projection(model),
+            output_projection(model),
             completions.completion_ids,
             completions.on_host.completion_mask,
             temperature=temperature or 1.0,
@@ -206,23 +206,25 @@ class CausalLM(Policy):
     def _chunk_tokens(self, model: Any) -> int:
         return self.chunk_tokens or tokens_per_chunk(text_config(model).vocab_size)
 
-    def token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        """From hidden states, which are kept; see :meth:`Policy.token_logits`. ``model`` as in :meth:`forward`."""
+    def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
+        """From hidden states, which are kept; see :meth:`Policy.lazy_token_logits`. ``model`` as in :meth:`forward`."""
         model = self.model if model is None else model
         ids, mask = completions.completion_ids, completions.on_host.completion_mask
         with torch.no_grad():
-            states: Tensor = self(completions, head=lambda hidden: counted_states(hidden, ids, mask)[0], model=model)
+            states: Tensor = self(
+                completions, head=lambda hidden: counted_states_and_places(hidden, ids, mask)[0], model=model
+            )
         # The output matrix as it is when asked: sharded weights are gathered by then.
-        return lambda rows: projection(model)(states[rows])
+        return lambda rows: output_projection(model)(states[rows])
 
     def logprobs_and_divergence(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
 
         def head(hidden: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
-            return completion_divergences(
+            return logprobs_and_divergences(
                 hidden,
-                projection(self.model),
+                output_projection(self.model),
                 completions.completion_ids,
                 completions.on_host.completion_mask,
                 teacher,
@@ -235,13 +237,13 @@ class CausalLM(Policy):
         found: tuple[Tensor, Tensor | None, Tensor] = self(completions, head=head)
         return found
 
-    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
+    def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
         """A frozen copy; with adapters the base without them, or a frozen adapter. See :class:`Policy`."""
         if self.lora is not None or has_adapter(self.model):
             # New adapters start as zero; a loaded adapter got its frozen copy when it was loaded.
             if will_refresh and not has_adapter(self.model, REFERENCE):
                 add_reference_adapter(self.model, self.init_seed)
-            return BaseReference(self)
+            return SharedBaseReference(self)
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.model)
         return FrozenCopy(self, self.frozen_reference, self.model)
@@ -250,7 +252,7 @@ class CausalLM(Policy):
         """Reference adapters always (their start may be gone); a frozen copy once it was refreshed."""
         return f".{REFERENCE}." in name or (self.reference_was_refreshed and ".frozen_reference." in f".{name}")
 
-    def prepare_for_weights(self, names: Collection[str]) -> None:
+    def add_reference_if_saved(self, names: Collection[str]) -> None:
         if any(f".{REFERENCE}." in name for name in names) and not has_adapter(self.model, REFERENCE):
             add_reference_adapter(self.model, self.init_seed)
         if any(".frozen_reference." in f".{name}" for name in names):

@@ -24,7 +24,7 @@ from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import check_sampling_agrees
 from lit_rl.signature_check import TypedArguments
-from lit_rl.training.ranks import recompute_activations
+from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions
 
 
@@ -51,7 +51,7 @@ class Critic(nn.Module, TypedArguments, ABC):
     def trained_parameters(self) -> list[nn.Parameter]:
         """Everything that learns from the value loss, even inside the policy's model."""
 
-    def active(self) -> AbstractContextManager[None]:
+    def activation_context(self) -> AbstractContextManager[None]:
         """Forward and backward passes of the critic happen inside this context."""
         return nullcontext()
 
@@ -101,7 +101,7 @@ class SeparateCritic(Critic):
             check_sampling_agrees(model)
             self.shares_prompts = policy.share_prompts and can_share_prompts(model)
         if policy.gradient_checkpointing:
-            recompute_activations(model, offload=policy.gradient_checkpointing == "offload")
+            enable_activation_checkpointing(model, offload=policy.gradient_checkpointing == "offload")
         self.trunk = nn.ModuleDict({"model": model})
         # Training starts where the policy starts, also for a policy whose weights were changed after loading.
         output = model.get_output_embeddings().weight
@@ -115,7 +115,7 @@ class SeparateCritic(Critic):
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         assert self.trunk is not None
         hidden = completion_states(self.trunk["model"], completions, share=self.shares_prompts)
-        return values_of(hidden, self.head, completions)
+        return values_and_tail_values(hidden, self.head, completions)
 
     def trained_parameters(self) -> list[nn.Parameter]:
         return [p for p in self.parameters() if p.requires_grad]
@@ -149,11 +149,13 @@ class SharedCritic(Critic):
         self.head = ValueHead(text_config(policy.model).hidden_size, dtype).to(weight.device)
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        with self.active():
-            values, tail = self._policy[0](completions, head=lambda hidden: values_of(hidden, self.head, completions))
+        with self.activation_context():
+            values, tail = self._policy[0](
+                completions, head=lambda hidden: values_and_tail_values(hidden, self.head, completions)
+            )
         return values, tail
 
-    def active(self) -> AbstractContextManager[None]:
+    def activation_context(self) -> AbstractContextManager[None]:
         """The critic's adapter is on; recomputed activations need it during the backward pass too."""
         return using_adapter(self._policy[0].model, CRITIC)
 
@@ -162,7 +164,7 @@ class SharedCritic(Critic):
         return [*adapter, *self.head.parameters()]
 
 
-def values_of(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tensor, Tensor]:
+def values_and_tail_values(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tensor, Tensor]:
     """Values from hidden states.
 
     Returns:

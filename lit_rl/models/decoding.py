@@ -24,7 +24,14 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import UnsupportedModelError, accepts, cache_name, max_positions, patched, text_config
+from lit_rl.models.family import (
+    UnsupportedModelError,
+    accepts,
+    cache_argument_name,
+    max_positions,
+    patched,
+    text_config,
+)
 from lit_rl.models.padding import pad_left
 from lit_rl.types import StopReason
 
@@ -34,20 +41,20 @@ _NO_LIMIT = 1 << 30
 class Decoding:
     """Rows that are written side by side, one token each at a time, from a cache of what the model has read.
 
-    A policy makes a new one for each batch of rows. :meth:`read` comes first; then the caller chooses a token per row
-    and appends them, again and again. Used in eval mode and without gradients. Prompts are padded on the left.
+    A policy makes a new one for each batch of rows. :meth:`prefill` comes first; then the caller chooses a token per
+    row and appends them, again and again. Used in eval mode and without gradients. Prompts are padded on the left.
     """
 
     can_join = False
-    """True if :meth:`read` may be called again between two tokens, to append new rows."""
+    """True if :meth:`prefill` may be called again between two tokens, to append new rows."""
 
     room: Sequence[int]
-    """Tokens that each row of the last :meth:`read` may write before the policy's positions are full."""
+    """Tokens that each row of the last :meth:`prefill` may write before the policy's positions are full."""
 
     def __init__(self, model: nn.Module, codec: Codec | None = None) -> None:
         self.model = model
         self.codec = codec
-        self._cache_name = cache_name(model)
+        self._cache_name = cache_argument_name(model)
         self._takes_positions = accepts(model, "position_ids")
         self._fixed: dict[str, Any] = {"logits_to_keep": 1} if accepts(model, "logits_to_keep") else {}
         self._max_positions = max_positions(model) or _NO_LIMIT
@@ -82,7 +89,7 @@ class Decoding:
         self._mask = torch.ones(len(copies), self._length + max_tokens, dtype=torch.long, device=prompt_mask.device)
         self._mask[:, : self._length] = prompt_mask[copies.to(prompt_mask.device)].long()
 
-    def append(self, tokens: Tensor) -> Tensor:
+    def decode_step(self, tokens: Tensor) -> Tensor:
         """Append a token [n] to each row; return the logits [n, V] of the tokens after them."""
         self._length += 1
         self._advance()
@@ -130,7 +137,7 @@ _HARMLESS = {"dropout", "is_causal", "position_ids", "cache_position", "use_cach
 _HARMLESS |= {"output_router_logits"}
 
 
-class Groups:
+class PromptGroups:
     """Prompt and buffer columns of each row.
 
     Row i is one of B x G slots, those of a prompt side by side. Rows write into the same column at the same time, so
@@ -198,14 +205,14 @@ class Groups:
         slots = torch.empty_like(order).scatter_(0, order, prompt_of_row[order] * self.size + place)
         self.slots = slots.to(self.bias.device)
 
-    def gather(self, rows: Tensor) -> Tensor:
+    def group_by_prompt(self, rows: Tensor) -> Tensor:
         """Regroup rows [n, K, R, D] by prompt: [B, K, G * R, D], with K heads of keys and R queries for each."""
         heads, repeats, size = rows.shape[1:]
         slots = rows.new_zeros(len(self.bias) * self.size, heads, repeats, size).index_copy_(0, self.slots, rows)
         by_prompt = slots.view(len(self.bias), self.size, heads, repeats, size).transpose(1, 2)
         return by_prompt.reshape(len(self.bias), heads, self.size * repeats, size)
 
-    def scatter(self, prompts: Tensor, repeats: int) -> Tensor:
+    def ungroup_to_rows(self, prompts: Tensor, repeats: int) -> Tensor:
         """Undo :meth:`gather`: [B, K, G * R, D] by prompt as rows [n, K, R, D]."""
         count, heads, _, size = prompts.shape
         slots = prompts.view(count, heads, self.size, repeats, size).transpose(1, 2)
@@ -215,7 +222,7 @@ class Groups:
 class SharedLayer(DynamicLayer):  # type: ignore[misc]
     """Keys and values of one layer: [B, K, P, D] of prompts, and [n, K, room, D] of the rows' own tokens."""
 
-    def __init__(self, like: DynamicLayer, groups: Groups) -> None:
+    def __init__(self, like: DynamicLayer, groups: PromptGroups) -> None:
         super().__init__()
         self.groups = groups
         self.is_initialized = True
@@ -270,10 +277,12 @@ def attend_to_shared_prompts(
     num_rows, size = len(query), query.shape[-1]
     query = (query * (size**-0.5 if scaling is None else scaling)).view(num_rows, heads, -1, size)
     repeats = query.shape[2]
-    of_prompt = _partial_attention(groups.gather(query), layer.prompt_keys, layer.prompt_values, groups.bias)
-    prompt, prompt_norm = (groups.scatter(part, repeats) for part in of_prompt)
+    of_prompt = _attention_and_lognorm(
+        groups.group_by_prompt(query), layer.prompt_keys, layer.prompt_values, groups.bias
+    )
+    prompt, prompt_norm = (groups.ungroup_to_rows(part, repeats) for part in of_prompt)
     of_own = [
-        _partial_attention(query[rows], layer.keys[rows, :, columns], layer.values[rows, :, columns], bias)
+        _attention_and_lognorm(query[rows], layer.keys[rows, :, columns], layer.values[rows, :, columns], bias)
         for rows, columns, bias in groups.parts
     ]
     own, own_norm = of_own[0] if len(of_own) == 1 else map(torch.cat, zip(*of_own, strict=True))
@@ -281,7 +290,7 @@ def attend_to_shared_prompts(
     return output.reshape(num_rows, 1, heads * repeats, -1), None
 
 
-def _partial_attention(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+def _attention_and_lognorm(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """Attention [.., Q, D] to some of the keys, and the logarithm [.., Q, 1] of what normalizes it."""
     scores = (query @ keys.mT).to(torch.promote_types(query.dtype, torch.float32))
     if bias is not None:
@@ -304,7 +313,7 @@ class SharedDecoding(Decoding):
         super().__init__(model, codec)
         if not self._takes_positions:
             raise UnsupportedModelError("the model finds positions in its mask, which shared prompts have none of")
-        self._groups: Groups | None = None
+        self._groups: PromptGroups | None = None
 
     def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
         self._shared, self._cache = self._cache, None
@@ -315,7 +324,7 @@ class SharedDecoding(Decoding):
         if type(read) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in read.layers):
             raise UnsupportedModelError("the model keeps more of what it read than keys and values")
         if self._groups is None:
-            self._groups, self._positions = Groups(prompt_mask), positions[:0]
+            self._groups, self._positions = PromptGroups(prompt_mask), positions[:0]
             self._shared = Cache(layers=[SharedLayer(layer, self._groups) for layer in read.layers])
         self._cache = self._shared
         self._positions = torch.cat([self._positions, positions])
@@ -323,7 +332,7 @@ class SharedDecoding(Decoding):
             shared.join(layer, len(copies))
         self._groups.join(copies, prompt_mask, self._cache.layers)
 
-    def append(self, tokens: Tensor) -> Tensor:
+    def decode_step(self, tokens: Tensor) -> Tensor:
         assert self._groups is not None
         self._advance()
         self._groups.begin_column()

@@ -70,7 +70,7 @@ def accepts(module: nn.Module, name: str) -> bool:
     return decoder is not inner and name in _parameters(decoder.__class__.forward)
 
 
-def cache_name(model: nn.Module) -> str:
+def cache_argument_name(model: nn.Module) -> str:
     """Return what a model calls the cache of what it has read, as argument and as field of its output.
 
     From 5.24 on transformers says ``cache`` and warns about the older names; state space models had one of their own.
@@ -113,7 +113,7 @@ def eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(ids)
 
 
-def projection(model: Any) -> Projection:
+def output_projection(model: Any) -> Projection:
     """The function from hidden states to logits; a :class:`LinearHead` where the output layer is just a matrix.
 
     An output layer with adapters, hooks or quantized weights, and that of a sharded model, is called as it is.
@@ -131,7 +131,7 @@ def projection(model: Any) -> Projection:
         cap = bound
     if is_plain_linear(head) and not any(isinstance(module, FSDPModule) for module in model.modules()):
         return LinearHead(head.weight, head.bias, scale, cap)
-    shape = LinearHead(head.weight, None, scale, cap).shape
+    shape = LinearHead(head.weight, None, scale, cap).scale_and_cap
 
     def call(hidden: Tensor) -> Tensor:
         return shape(head(to_weight_dtype(hidden, head.weight)))
@@ -150,13 +150,13 @@ def is_plain_linear(layer: Any) -> bool:
 
 @torch.no_grad()
 def check_projection(model: Any) -> None:
-    """Raise unless :func:`projection` reproduces the model's own logits on a few tokens."""
+    """Raise unless :func:`output_projection` reproduces the model's own logits on a few tokens."""
     device = next(model.parameters()).device
     ids = torch.arange(1, 5, device=device)[None] % text_config(model).vocab_size
     with eval_mode(model):
         own = model(input_ids=ids).logits[0].float()
         hidden = decoder_of(model)(input_ids=ids, use_cache=False).last_hidden_state[0]
-    ours = projection(model)(hidden).float()
+    ours = output_projection(model)(hidden).float()
     if (gap := relative_gap(ours, own)) > logit_tolerance(model, 1e-3, 0.02):
         raise UnsupportedModelError(
             f"the logits of {type(model).__name__} are not its output matrix times its hidden states "

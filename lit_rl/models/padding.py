@@ -23,7 +23,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
-from lit_rl.models.family import accepts, cache_name, decoder_of, logit_tolerance, text_config, unwrap_peft
+from lit_rl.models.family import accepts, cache_argument_name, decoder_of, logit_tolerance, text_config, unwrap_peft
 from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions
 
@@ -93,7 +93,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, cache: Cache | None = N
         [N, S, H] last hidden states; outside the mask they mean nothing.
     """
     decoder = decoder_of(model)
-    given: dict[str, Any] = {} if cache is None else {cache_name(decoder): cache}
+    given: dict[str, Any] = {} if cache is None else {cache_argument_name(decoder): cache}
     if accepts(decoder, "position_ids"):
         # Positions count real tokens: left padding must not move a row.
         given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :].to(ids.device)
@@ -153,7 +153,7 @@ def completion_states(model: Any, completions: Completions, share: bool = False)
             numbers = torch.arange(len(prompts), device=prompts.device)
             first = numbers[: len(distinct)].scatter_reduce(0, prompt_of_row, numbers, "amin", include_self=False)
             first, prompt_of_row = first.to(prompt_ids.device), prompt_of_row.to(prompt_ids.device)
-            ids, mask, lengths = completions.completion_ids, completions.token_mask, host.num_tokens.tolist()
+            ids, mask, lengths = completions.completion_ids, completions.token_mask, host.token_counts.tolist()
             return _two_pass_states(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths)
     ids = torch.cat([prompt_ids, completions.completion_ids], 1)
     mask = torch.cat([host.prompt_mask, host.token_mask], 1)
@@ -190,7 +190,7 @@ def can_share_prompts(model: Any) -> bool:
     """
     try:
         with eval_mode(model), torch.enable_grad():
-            pairs = zip(_probe_states(model, False), _probe_states(model, True), strict=True)
+            pairs = zip(_probe_states_and_gradient(model, False), _probe_states_and_gradient(model, True), strict=True)
             states, gradients = (float((ours - theirs).norm() / theirs.norm()) for theirs, ours in pairs)
         # In bfloat16 rounding moved gradients of trained models by 0.06 and 0.11; those that are lost differ by 1.
         fits = states <= logit_tolerance(model, 1e-3, 0.05) and gradients <= logit_tolerance(model, 1e-3, 0.3)
@@ -204,7 +204,7 @@ def can_share_prompts(model: Any) -> bool:
     return fits
 
 
-def _probe_states(model: Any, share: bool) -> tuple[Tensor, Tensor]:
+def _probe_states_and_gradient(model: Any, share: bool) -> tuple[Tensor, Tensor]:
     """Hidden states of four rows of two prompts, and what flows back from the completions to the prompts' embeddings.
 
     Returns:

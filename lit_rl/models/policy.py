@@ -19,7 +19,7 @@ from lit_rl.execution.checks import ReferenceText
 from lit_rl.math.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.decoding import Decoding
-from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.reference import NoGradScorer
 from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
 from lit_rl.signature_check import TypedArguments, typed_arguments
 from lit_rl.training.ranks import device_of, eval_mode
@@ -49,7 +49,7 @@ class Policy(nn.Module, TypedArguments, ABC):
     def load(self) -> None:
         """Build or load weights (and tokenizer). Calling it again does nothing."""
 
-    def arguments(self) -> dict[str, Any] | None:
+    def constructor_arguments(self) -> dict[str, Any] | None:
         """Return constructor arguments that rebuild a policy for these weights, as plain data; ``None`` if unknown."""
         return None
 
@@ -62,7 +62,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         return device_of(first.device_mesh) if isinstance(first, DTensor) else first.device
 
     @abstractmethod
-    def decoding(self) -> Decoding:
+    def make_decoding(self) -> Decoding:
         """Begin to write with the weights as they are: what an in-process engine asks for once per batch of rows."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         entropy: Tensor = self(completions, temperature, True)[1]
         return entropy
 
-    def token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
+    def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
         """Whole distributions of the completions' M tokens, row by row and without gradients, for a comparison."""
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
@@ -101,7 +101,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
     @abstractmethod
-    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
+    def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
         """A reference: the policy as it is now. Later calls return the same one.
 
         Called after :meth:`load` and before the policy is sharded.
@@ -114,7 +114,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         """Return whether a frozen parameter must be in checkpoints because the configuration cannot rebuild it."""
         return False
 
-    def prepare_for_weights(self, names: Collection[str]) -> None:
+    def add_reference_if_saved(self, names: Collection[str]) -> None:
         """Prepare to load a checkpoint with these weights, for example those of a refreshed reference."""
         return
 
@@ -156,8 +156,10 @@ class Policy(nn.Module, TypedArguments, ABC):
         rows: list[Generation] = []
         with torch.no_grad(), eval_mode(self):
             batch = RunningBatch(
-                self.decoding(), requests_of(prompts, sampling, StreamKey(seed, "complete", 0)), sampling
+                self.make_decoding(), requests_of(prompts, sampling, StreamKey(seed, "complete", 0)), sampling
             )
             while batch.num_running:
                 rows += batch.step()
-        return self.codec.completions(prompts, sorted(rows, key=lambda one: one.row), sampling.num_samples)
+        return self.codec.completions_from_generations(
+            prompts, sorted(rows, key=lambda one: one.row), sampling.num_samples
+        )

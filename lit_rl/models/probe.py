@@ -21,7 +21,7 @@ from lit_rl.models.family import (
     UnsupportedModelError,
     check_projection,
     logit_tolerance,
-    projection,
+    output_projection,
     relative_gap,
     text_config,
 )
@@ -41,21 +41,21 @@ def check_sampling_agrees(model: Any) -> None:
     Costs five forward passes over some 30 tokens, and five more where there are adapters.
     """
     with eval_mode(model):
-        _compare_logits(model)
+        _require_equal_logits(model)
         if hasattr(model, "peft_config"):
             with using_adapter(model, None):
-                _compare_logits(model)
+                _require_equal_logits(model)
 
 
-def _compare_logits(model: Any) -> None:
+def _require_equal_logits(model: Any) -> None:
     name = f"{text_config(model).model_type} ({type(model).__name__})"
     try:
         check_projection(model)
-        ids, mask = probe_rows(model)
+        ids, mask = probe_ids_and_mask(model)
         rows = zip(ids, mask, strict=True)
         alone = torch.cat([model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in rows]).float()
         hidden = hidden_states(model, ids, mask)[:, -_DECODED - 1 :]
-        trained = projection(model)(hidden.flatten(0, 1)).float()
+        trained = output_projection(model)(hidden.flatten(0, 1)).float()
         sampled = logits_while_decoding(Decoding(model), ids, mask)
     except UnsupportedModelError:
         raise
@@ -88,12 +88,12 @@ def logits_while_decoding(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tens
         if step == 1:  # the rest of the steps are those of a batch that has become smaller
             decoding.keep_rows(torch.arange(1, len(rows), 2))
             rows = rows[1::2]
-        logits = decoding.append(ids[rows.to(ids.device), width + step])
+        logits = decoding.decode_step(ids[rows.to(ids.device), width + step])
         sampled.append(logits[-1 - len(rows) // 2 :: len(rows) // 2])  # the second row of each prompt
     return torch.stack(sampled, 1).flatten(0, 1).float()
 
 
-def probe_rows(model: Any) -> tuple[Tensor, Tensor]:
+def probe_ids_and_mask(model: Any) -> tuple[Tensor, Tensor]:
     """Ids [B, P + T] that differ from row to row, and their mask: pads on the left of the first."""
     device = next(model.parameters()).device
     width = max(_PROMPT_TOKENS) + _DECODED
@@ -105,7 +105,7 @@ def probe_rows(model: Any) -> tuple[Tensor, Tensor]:
 @torch.no_grad()
 def can_decode_from_shared_prompts(model: Any) -> bool:
     """Return whether a model decodes the same with shared prompts, tried on a few tokens; one log line if not."""
-    rows = probe_rows(model)
+    rows = probe_ids_and_mask(model)
     try:
         with eval_mode(model):
             plain, shared = (logits_while_decoding(kind(model), *rows) for kind in (Decoding, SharedDecoding))

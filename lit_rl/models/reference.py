@@ -17,7 +17,7 @@ from lit_rl.models.adapters import (
     POLICY,
     REFERENCE,
     add_reference_adapter,
-    copy_adapter,
+    copy_or_interpolate_adapter,
     has_adapter,
     interpolate_in_place,
     using_adapter,
@@ -26,13 +26,13 @@ from lit_rl.training.ranks import gather_until_reshard, gathered_weights, reshar
 from lit_rl.types import Completions
 
 
-class FrozenScorer:
+class NoGradScorer:
     """Scores tokens with a policy's present weights, as constants; one of your own overrides the first two methods.
 
     Args:
         policy: a :class:`lit_rl.models.Policy`, the one that learns or another.
         own: weights that serve this scorer alone; where they are sharded, their output matrix stays gathered from
-            :meth:`token_logits` until :meth:`release`.
+            :meth:`lazy_token_logits` until :meth:`release`.
     """
 
     own: nn.Module | None = None
@@ -47,9 +47,9 @@ class FrozenScorer:
             logprobs: Tensor = self._policy.logprobs(completions, temperature)
             return logprobs
 
-    def token_logits(self, completions: Completions) -> TokenLogits:
-        """Whole distributions of the completions' tokens; see :meth:`lit_rl.models.Policy.token_logits`."""
-        logits: TokenLogits = self._policy.token_logits(completions)
+    def lazy_token_logits(self, completions: Completions) -> TokenLogits:
+        """Whole distributions of the completions' tokens; see :meth:`lit_rl.models.Policy.lazy_token_logits`."""
+        logits: TokenLogits = self._policy.lazy_token_logits(completions)
         if self.own is not None:
             gather_until_reshard(self.own)
         return logits
@@ -63,7 +63,7 @@ class FrozenScorer:
         """Move to the policy as it is now (iterative GRPO), or by a share of the way there (a moving average)."""
 
 
-class FrozenCopy(FrozenScorer):
+class FrozenCopy(NoGradScorer):
     """A second model that does not learn."""
 
     own: nn.Module
@@ -77,9 +77,9 @@ class FrozenCopy(FrozenScorer):
             logprobs: Tensor = self._policy(completions, temperature, model=self.own)[0]
             return logprobs
 
-    def token_logits(self, completions: Completions) -> TokenLogits:
+    def lazy_token_logits(self, completions: Completions) -> TokenLogits:
         gather_until_reshard(self.own)
-        logits: TokenLogits = self._policy.token_logits(completions, model=self.own)
+        logits: TokenLogits = self._policy.lazy_token_logits(completions, model=self.own)
         return logits
 
     def refresh(self, share: float = 1.0) -> None:
@@ -90,7 +90,7 @@ class FrozenCopy(FrozenScorer):
                 interpolate_in_place(old, new, share)
 
 
-class BaseReference(FrozenScorer):
+class SharedBaseReference(NoGradScorer):
     """The policy's own base under another adapter, or under none: no second copy of the base in memory.
 
     A frozen reference adapter is used where the model has one, because the policy started from an adapter or the
@@ -98,20 +98,20 @@ class BaseReference(FrozenScorer):
     """
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
-        with self._adapter():
+        with self._using_reference_adapter():
             return super().logprobs(completions, temperature)
 
-    def token_logits(self, completions: Completions) -> TokenLogits:
-        with self._adapter():
-            logits = super().token_logits(completions)
+    def lazy_token_logits(self, completions: Completions) -> TokenLogits:
+        with self._using_reference_adapter():
+            logits = super().lazy_token_logits(completions)
 
         def under_adapter(rows: slice) -> Tensor:
-            with self._adapter():
+            with self._using_reference_adapter():
                 return logits(rows)
 
         return under_adapter
 
-    def _adapter(self) -> AbstractContextManager[None]:
+    def _using_reference_adapter(self) -> AbstractContextManager[None]:
         model = self._policy.model
         return using_adapter(model, REFERENCE if has_adapter(model, REFERENCE) else None)
 
@@ -119,7 +119,7 @@ class BaseReference(FrozenScorer):
         model = self._policy.model
         if not has_adapter(model, REFERENCE):
             add_reference_adapter(model, self._policy.init_seed)
-        copy_adapter(model, POLICY, REFERENCE, share)
+        copy_or_interpolate_adapter(model, POLICY, REFERENCE, share)
 
 
 def frozen_copy(module: nn.Module) -> nn.Module:

@@ -190,7 +190,7 @@ class RunningBatch:
 
     def step(self) -> list[Generation]:
         """Sample one token for each row, or a few; return the requests that ended with them."""
-        read = [] if self._chosen is None else [self._decoding.append(self._chosen)]
+        read = [] if self._chosen is None else [self._decoding.decode_step(self._chosen)]
         if self._joining:
             read.append(self._prefill_joining())
         logits = torch.cat(read)
@@ -200,7 +200,7 @@ class RunningBatch:
             steps = min(_TOKENS_PER_LOOK, max(row.limit - len(row.ids) for row in rows))
         found = [self._choose_tokens(logits)]
         for _ in range(1, steps):
-            found.append(self._choose_tokens(self._decoding.append(found[-1][0])))
+            found.append(self._choose_tokens(self._decoding.decode_step(found[-1][0])))
         chosen, scores = (torch.stack(each, 1) for each in zip(*found, strict=True))
         generations = []
         for index, tokens, of_row in zip(self._held.tolist(), *_to_lists(chosen, scores), strict=True):

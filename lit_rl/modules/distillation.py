@@ -22,21 +22,21 @@ from lit_rl.execution.interface import Verdict
 from lit_rl.math.divergences import JSD, Divergence, SampledReverseKL
 from lit_rl.math.masking import aggregate
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.reference import NoGradScorer
 from lit_rl.modules.grpo import GRPO, GRPOOptions
-from lit_rl.modules.minibatches import all_microbatches, microbatches_of
+from lit_rl.modules.minibatches import all_microbatches, divide_into_microbatches
 from lit_rl.modules.setup_check import task_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rewards.token_credit import TokenCredit, score_charging_line
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.hindsight import Hindsight
-from lit_rl.signature_check import NonNegativeFloat, PositiveFloat, typed_group
+from lit_rl.signature_check import NonNegativeFloat, PositiveFloat, typed_dataclass
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Problem
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class DistillationConfig:
     """Shares of a teacher and of rewards in what is learned.
@@ -68,7 +68,7 @@ class DistillationConfig:
                 spans = score_charging_line(turn.text, judgement, 0.0, 1.0).spans
                 if spans and not judgement.outcome.passed:
                     mask = rows.on_host.completion_mask[row]
-                    places = TokenCredit(turn.token_bytes, mask, judgement.program, turn.start)
+                    places = TokenCredit(turn.token_byte_spans, mask, judgement.program, turn.start)
                     chosen[row] = False
                     chosen[row, places.columns_overlapping(spans[0].start, spans[0].end).to(chosen.device)] = True
         return chosen & rows.completion_mask
@@ -82,7 +82,7 @@ class Distillation(GRPO):
         rewards: reward terms; logged, and learned from where ``distil.reward_weight`` is above 0.
         teacher: whose distributions are learned: another model with the policy's tokenizer, which is frozen;
             ``reference``, the policy's start or its moving average; ``policy``, its present weights; or a
-            :class:`~lit_rl.models.FrozenScorer` of your own.
+            :class:`~lit_rl.models.NoGradScorer` of your own.
         hindsight: what the teacher reads besides the policy's prompt; ``None`` for nothing.
         distil: divergence, weights, rows and tokens.
         **options: of :class:`~lit_rl.modules.GRPO`; ``update.refresh_reference_every`` and ``_share`` move a
@@ -97,7 +97,7 @@ class Distillation(GRPO):
         self,
         policy: Policy,
         rewards: list[RewardTerm] | Composite,
-        teacher: Policy | FrozenScorer | Literal["reference", "policy"],
+        teacher: Policy | NoGradScorer | Literal["reference", "policy"],
         *,
         hindsight: Hindsight | None = None,
         distil: DistillationConfig = DistillationConfig(),  # frozen
@@ -116,7 +116,7 @@ class Distillation(GRPO):
             )
         self.teacher, self.hindsight, self.distil = teacher, hindsight, distil
         self.reads_reference = teacher == "reference"
-        self.scorer: FrozenScorer | None = None  # the teacher, once it is loaded
+        self.scorer: NoGradScorer | None = None  # the teacher, once it is loaded
         self.teacher_mask: Tensor | None = None  # [N, T] bool, tokens of the present rollout that the teacher corrects
         self._gap = Means()
 
@@ -136,23 +136,23 @@ class Distillation(GRPO):
             teacher_inputs=view,
         )
         if isinstance(self.distil.divergence, SampledReverseKL):
-            return self._with_sampled_gap(experience, self.distil.divergence)
+            return self._add_teacher_advantages(experience, self.distil.divergence)
         return experience
 
-    def _with_sampled_gap(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
+    def _add_teacher_advantages(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
         """Advantages with the teacher's on top, for which one number per token is enough."""
         assert self.teacher_mask is not None and experience.teacher_inputs is not None
         view, microbatches = experience.teacher_inputs, all_microbatches(self.dealt)
         if view is not experience.completions:  # longer prompts, which would exceed the limits of these micro-batches
             rows = (experience.row_mask & self.teacher_mask.any(-1)).nonzero()[:, 0].cpu()
             size, tokens = self.update.microbatch_size, self.update.microbatch_tokens
-            microbatches = microbatches_of(view, rows, size, tokens, self.policy.shares_prompts)
+            microbatches = divide_into_microbatches(view, rows, size, tokens, self.policy.shares_prompts)
         assert self.scorer is not None
         theirs = self.logprobs.compute_under(self.scorer, view, microbatches)
         ours = experience.old_logprobs
         ours = self.logprobs.old_logprobs(experience.completions, self.dealt) if ours is None else ours
         counted = self.teacher_mask & experience.loss_mask
-        self._measure_gap(ours - theirs, counted)
+        self._record_teacher_gap(ours - theirs, counted)
         found = divergence.advantages(ours, theirs.to(ours.dtype)) * counted
         return replace(experience, advantages=experience.advantages + self.distil.weight * found)
 
@@ -171,25 +171,25 @@ class Distillation(GRPO):
             self.reference.release()
         return means
 
-    def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def policy_loss_and_metrics(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         divergence = self.distil.divergence
         if isinstance(divergence, SampledReverseKL):
-            return super().policy_loss(micro, denominator)
+            return super().policy_loss_and_metrics(micro, denominator)
         assert isinstance(divergence, JSD) and self.scorer is not None
         assert micro.teacher_inputs is not None and micro.teacher_mask is not None
         logprobs, entropy, gap = self.policy.logprobs_and_divergence(
             micro.completions,
-            self.scorer.token_logits(micro.teacher_inputs.trim()),
+            self.scorer.lazy_token_logits(micro.teacher_inputs.trim()),
             divergence,
             self.sampling.temperature,
             self.objective.reads_entropy,
         )
-        loss, metrics = self.token_loss(micro, logprobs, entropy)
-        self._measure_gap(gap.detach(), micro.teacher_mask & micro.loss_mask)
+        loss, metrics = self.token_losses_and_metrics(micro, logprobs, entropy)
+        self._record_teacher_gap(gap.detach(), micro.teacher_mask & micro.loss_mask)
         loss = loss + self.distil.weight * gap * micro.teacher_mask
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
-    def _measure_gap(self, gap: Tensor, teacher_mask: Tensor) -> None:
+    def _record_teacher_gap(self, gap: Tensor, teacher_mask: Tensor) -> None:
         self._gap.add_sum("teacher/gap", (gap * teacher_mask).sum(), teacher_mask.sum())
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
@@ -212,15 +212,15 @@ class Distillation(GRPO):
         super().configure_model()
         if not self.is_fitting:
             return
-        if isinstance(self.teacher, FrozenScorer):
+        if isinstance(self.teacher, NoGradScorer):
             self.scorer = self.teacher
         elif isinstance(self.teacher, Policy):
             self.teacher.load()
             self.teacher.requires_grad_(False)
             _require_same_vocabulary(self.policy, self.teacher)
-            self.scorer = FrozenScorer(self.teacher, own=self.teacher)
+            self.scorer = NoGradScorer(self.teacher, own=self.teacher)
         else:
-            self.scorer = self.reference if self.teacher == "reference" else FrozenScorer(self.policy)
+            self.scorer = self.reference if self.teacher == "reference" else NoGradScorer(self.policy)
         self.configure_threads()  # for the teacher, too
 
 

@@ -1,7 +1,7 @@
 """Direct preference optimization: make the better of two completions likelier than the worse one.
 
     1. pairs of completions whose execution rewards differ            data/preferences.py
-    2. log-probability of both under policy and reference             loss, below
+    2. log-probability of both under policy and reference             loss_and_metrics, below
     3. minimise sigmoid, hinge or IPO loss of the margin              preference_loss, below
 
 No sampling and no program runs in training; validation runs what the policy writes for the tasks named in
@@ -22,7 +22,7 @@ from torch.nn.functional import logsigmoid
 from lit_rl.data.preferences import pair_from_problem
 from lit_rl.math.masking import aggregate, loss_denominator, require_constants
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.reference import NoGradScorer
 from lit_rl.modules.text_module import Metrics, TextModule, TextOptions
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveFloat
@@ -68,7 +68,7 @@ class DPO(TextModule):
         self.kind = kind
         self.beta = beta
         self.average = kind == "ipo" if average is None else average
-        self.reference: FrozenScorer | None = None
+        self.reference: NoGradScorer | None = None
 
     def configure_model(self) -> None:
         super().configure_model()
@@ -91,7 +91,7 @@ class DPO(TextModule):
     def denominator_part(self, completions: Completions) -> Tensor:
         return loss_denominator(completions.completion_mask, "sequence_sum") / 2
 
-    def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
+    def loss_and_metrics(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
         assert self.reference is not None
         tokens = completions.lengths if self.average else 1
         logprobs = self.policy.logprobs(completions).sum(-1) / tokens

@@ -61,7 +61,7 @@ class GRPO(RolloutModule):
     ) -> None:
         super().__init__(policy, rewards, **options)
         self.baseline = baseline
-        self.use_baseline(self.baseline, "baseline")
+        self.register_baseline(self.baseline, "baseline")
         self.decouple_terms = decouple_terms
         assert self.rewards is not None
         if decouple_terms and (self.objective.penalises_rewards or self.rewards.is_clipped):

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lit_rl.errors import UsageError
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.reference import NoGradScorer
 from lit_rl.modules.objective import Logprobs, Objective
 from lit_rl.modules.settings import UpdateConfig
 from lit_rl.training.ranks import max_over_ranks
@@ -44,12 +44,12 @@ def make_minibatches(
     order = torch.randperm(len(completions), generator=torch.Generator().manual_seed(seed))
     size, tokens = update.microbatch_size, update.microbatch_tokens
     return tuple(
-        Minibatch(part, microbatches_of(completions, part[rows[part]], size, tokens, shares_prompts))
+        Minibatch(part, divide_into_microbatches(completions, part[rows[part]], size, tokens, shares_prompts))
         for part in order.tensor_split(update.minibatches)
     )
 
 
-def pad_to_equal_count(microbatches: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+def equalize_microbatch_count(microbatches: Sequence[Tensor], device: torch.device) -> list[Tensor]:
     """Append empty micro-batches until every rank has as many.
 
     A rank with fewer must still take part in every forward and backward pass, or the others would wait forever.
@@ -58,7 +58,7 @@ def pad_to_equal_count(microbatches: Sequence[Tensor], device: torch.device) -> 
     return [*microbatches, *(torch.empty(0, dtype=torch.long) for _ in range(missing))]
 
 
-def microbatches_of(
+def divide_into_microbatches(
     completions: Completions, rows: Tensor, size: int | None, max_tokens: int | None, shares_prompts: bool
 ) -> list[Tensor]:
     """Divide rows into cheap micro-batches; the gradient is the same however they are divided.
@@ -71,7 +71,7 @@ def microbatches_of(
         Row numbers of each micro-batch; none is empty.
     """
     host = completions.on_host
-    num_tokens, groups = host.num_tokens, host.group_ids
+    num_tokens, groups = host.token_counts, host.group_ids
     by_length = rows[num_tokens[rows].argsort(stable=True)]
     orders = [by_length]
     if shares_prompts and len(rows) > 1:
@@ -82,12 +82,12 @@ def microbatches_of(
         orders.append(by_group[longest[groups[by_group]].argsort(stable=True)])
     names = groups.tolist() if shares_prompts else range(len(completions))
     known = list(zip(names, host.prompt_mask.sum(-1).tolist(), num_tokens.tolist(), strict=True))
-    divided = [_split(order.tolist(), known, size, max_tokens) for order in orders]
+    divided = [_pack_microbatches(order.tolist(), known, size, max_tokens) for order in orders]
     _, cheapest = min(divided, key=lambda one: one[0])
     return [torch.tensor(one) for one in cheapest]
 
 
-def _split(
+def _pack_microbatches(
     ordered: Sequence[int], known: Sequence[tuple[int, int, int]], size: int | None, max_tokens: int | None
 ) -> tuple[int, list[list[int]]]:
     """Cut rows, in this order, wherever one more would be too many; the tokens that are read, and the micro-batches.
@@ -120,7 +120,7 @@ def zero_weight_row(experience: Experience) -> Experience:
     return replace(row, row_mask=torch.zeros_like(row.row_mask))
 
 
-class LogprobReader:
+class LogprobComputer:
     """Computes the log-probabilities that experience needs, each where something reads it, and nowhere else.
 
     Attributes:
@@ -132,15 +132,17 @@ class LogprobReader:
         self.objective = objective
         self.update = update
         self.sampling = sampling
-        self.reference: FrozenScorer | None = None
+        self.reference: NoGradScorer | None = None
 
-    def load_reference(self, *, needed: bool = False) -> None:
+    def create_reference_if_needed(self, *, needed: bool = False) -> None:
         """Keep the policy's start as the reference, if a KL term, or something else, needs one."""
         if self.objective.kl_coef or needed:
             refreshes = self.update.refresh_reference_every is not None
             self.reference = self.policy.make_reference(will_refresh=refreshes)
 
-    def compute(self, completions: Completions, minibatches: Sequence[Minibatch], *, on_policy: bool) -> Logprobs:
+    def compute_old_and_reference(
+        self, completions: Completions, minibatches: Sequence[Minibatch], *, on_policy: bool
+    ) -> Logprobs:
         """Log-probabilities under the old policy and under the reference, each where something reads it."""
         wants_old = self.objective.penalises_rewards or not on_policy
         old = self.old_logprobs(completions, minibatches) if wants_old else None
@@ -158,17 +160,17 @@ class LogprobReader:
         microbatches = all_microbatches(minibatches)
         if self.objective.correction is not None:
             return self.compute_under(self.policy, completions, microbatches)
-        stale = stale_rows(completions, self.policy.version)
+        stale = stale_row_mask(completions, self.policy.version)
         logprobs = self.compute_under(self.policy, completions, [one for one in microbatches if not stale[one].all()])
         sampled = completions.sampler_logprobs.to(logprobs.dtype)
         return torch.where(stale.to(logprobs.device)[:, None], sampled, logprobs)
 
     def compute_under(
-        self, model: Policy | FrozenScorer, completions: Completions, microbatches: Sequence[Tensor]
+        self, model: Policy | NoGradScorer, completions: Completions, microbatches: Sequence[Tensor]
     ) -> Tensor:
         """[N, T] log-probabilities of the rows of these micro-batches under a model, 0 in the others."""
         logprobs = torch.zeros_like(completions.sampler_logprobs)
-        for rows in pad_to_equal_count(microbatches, logprobs.device):
+        for rows in equalize_microbatch_count(microbatches, logprobs.device):
             part = completions.select(rows if len(rows) else [0]).trim()
             found = model.logprobs(part, self.sampling.temperature)
             logprobs = logprobs.to(found.dtype)  # also on a rank without rows: sums over ranks need one dtype
@@ -182,7 +184,7 @@ def all_microbatches(minibatches: Sequence[Minibatch]) -> list[Tensor]:
     return [rows for minibatch in minibatches for rows in minibatch.microbatches]
 
 
-def stale_rows(completions: Completions, version: int) -> Tensor:
+def stale_row_mask(completions: Completions, version: int) -> Tensor:
     """[N] bool: rows that other weights than those of this version sampled."""
     versions = completions.weights_versions or [version] * len(completions)
     return torch.tensor([sampled_by != version for sampled_by in versions], dtype=torch.bool)

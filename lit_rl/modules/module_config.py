@@ -22,9 +22,9 @@ from lit_rl.models.policy import Policy
 from lit_rl.signature_check import TypedArguments, constructor_parameters
 
 
-def describe_policy(module: object, policy: Policy) -> str | None:
+def policy_config_json(module: object, policy: Policy) -> str | None:
     """The part of a configuration that builds a module's policy, as JSON; ``None`` if the policy cannot tell."""
-    arguments = policy.arguments()
+    arguments = policy.constructor_arguments()
     if arguments is None:
         return None
     described = {"class_path": _path_of(policy), "init_args": arguments}
@@ -71,7 +71,7 @@ def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Pat
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(base, "model")
     config = yaml.safe_load(checkpoint["config"])
-    with only_classes_of(trust, str(path), "if you trust who made it, name the module in trust=[...]"):
+    with restrict_config_imports(trust, str(path), "if you trust who made it, name the module in trust=[...]"):
         return parser.instantiate_classes(parser.parse_object({"model": config["model"]})).model
 
 
@@ -91,7 +91,7 @@ def to_config(part: Any) -> Any:
         return str(part.__qualname__)
     arguments: Mapping[str, Any] = {}
     if isinstance(part, Policy):
-        arguments = part.arguments() or {}
+        arguments = part.constructor_arguments() or {}
     elif isinstance(part, Optimizer):
         arguments = part.defaults
     elif isinstance(part, TypedArguments | LRScheduler) or is_dataclass(part):
@@ -108,7 +108,7 @@ _OURS = ("lit_rl", "torch.optim", "bitsandbytes.optim")
 
 
 @contextmanager
-def only_classes_of(named: Iterable[str], source: str, remedy: str) -> Iterator[None]:
+def restrict_config_imports(named: Iterable[str], source: str, remedy: str) -> Iterator[None]:
     """Import and build nothing that a configuration names, except our classes, optimizers, and what is listed.
 
     A checkpoint or the folder of a run may come from a stranger, and a class is imported, and called, by its name

@@ -23,7 +23,7 @@ from lit_rl.math.losses import (
 )
 from lit_rl.math.masking import AggregateMode, masked_mean
 from lit_rl.math.ratios import RatioLevel, approximate_kl
-from lit_rl.signature_check import NonNegativeFloat, typed_group
+from lit_rl.signature_check import NonNegativeFloat, typed_dataclass
 from lit_rl.types import Experience
 
 KLPlacement = Literal["loss", "reward"]
@@ -39,7 +39,7 @@ class Logprobs(NamedTuple):
     ref: Tensor | None
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class Objective:
     """Loss that the policy minimises.
@@ -92,9 +92,9 @@ class Objective:
         weigh = is_off_policy and not self.loss.reads_sampler_logprobs
         return replace(filled, correction=TruncatedWeights() if weigh else None)
 
-    def check(self, aggregate: AggregateMode) -> None:
+    def refuse_wrong_aggregate(self, aggregate: AggregateMode) -> None:
         """Refuse combinations with the update's aggregate that have a wrong gradient."""
-        if self.kl_coef and self.kl_in != "reward" and self.kl_estimator == "k1":
+        if self.kl_coef and self.kl_in != "reward" and self.effective_kl_kind == "k1":
             raise UsageError(
                 "objective.kl_kind k1 in the loss has an expected gradient of 0: set it "
                 "to k3_weighted, or objective.kl_in to reward"
@@ -111,12 +111,12 @@ class Objective:
                 )
 
     @property
-    def kl_estimator(self) -> KLKind:
+    def effective_kl_kind(self) -> KLKind:
         """Estimator of the KL to the reference."""
         return self.kl_kind or ("k1" if self.kl_in == "reward" else "k3_weighted")
 
     @property
-    def uses_sampler_logprobs(self) -> str:
+    def sampler_logprobs_reader(self) -> str:
         """Name of the part that reads the sampler's log-probabilities, empty if none does."""
         if isinstance(self.correction, Correction):
             return type(self.correction).__name__
@@ -152,7 +152,7 @@ class Objective:
         """True if there is an entropy bonus."""
         return self.entropy_coef != 0
 
-    def token_loss(
+    def token_losses_and_metrics(
         self,
         logprobs: Tensor,
         old_logprobs: Tensor,
@@ -193,7 +193,7 @@ class Objective:
             metrics["correction/weight"] = masked_mean(weights, mask)
             metrics["correction/dropped_fraction"] = masked_mean((weights == 0).to(weights.dtype), mask)
         if micro.ref_logprobs is not None:
-            kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.kl_estimator, old_logprobs=old_logprobs)
+            kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.effective_kl_kind, old_logprobs=old_logprobs)
             metrics["policy/kl_to_reference"] = masked_mean(kl.detach(), mask)
             if self.kl_in != "reward":
                 loss = loss + self.kl_coef * kl

@@ -24,17 +24,17 @@ from lit_rl.errors import UsageError, seed_or_global, short_repr
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.module_config import build_from_config, describe_policy, describe_task, to_config
+from lit_rl.modules.module_config import build_from_config, describe_task, policy_config_json, to_config
 from lit_rl.modules.settings import EvaluationConfig, Optimization
 from lit_rl.modules.setup_check import (
     check_setup,
-    configure_precision,
+    limit_precision_conversion,
     require_extendable,
     require_playable_problems,
     task_of,
-    warn_about_learning_rates,
+    warn_about_high_rates,
 )
-from lit_rl.modules.update_trace import NotFiniteError, Snapshot, likely_cause, weight_and_gradient_norms
+from lit_rl.modules.update_trace import NotFiniteError, Snapshot, likely_cause_of_nonfinite, weight_and_gradient_norms
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory, require_infrastructure
@@ -42,12 +42,12 @@ from lit_rl.run_files.settings import setting_values_by_name
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
 from lit_rl.training.host_memory import freeze_gc, keep_freed_memory, unfreeze_gc
-from lit_rl.training.precision import add_gradients_to_masters, build_optimizer, masters_of
-from lit_rl.training.progress import Clock, Progress
-from lit_rl.training.ranks import average_gradients, eval_mode, sums_of_gradients
-from lit_rl.training.schedules import measured_states, schedule_at_step
+from lit_rl.training.precision import add_gradients_to_masters, build_optimizer_with_masters, masters_of
+from lit_rl.training.progress import Progress, StepClock
+from lit_rl.training.ranks import average_gradients, eval_mode, syncing_gradients_if
+from lit_rl.training.schedules import build_schedule_at_step, plateau_measurements
 from lit_rl.training.strategy import check_strategy
-from lit_rl.training.threads import threads_of_run
+from lit_rl.training.threads import using_run_threads
 from lit_rl.types import Problem, Sampling
 
 X_AXIS = "step"
@@ -100,7 +100,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         collect: RolloutConfig,
         update: Optimization,
         evaluate: EvaluationConfig,
-        clock: Clock,
+        clock: StepClock,
         seed: int | None,
     ) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         check_strategy(self.trainer.strategy)
         check_setup(self, stage)
         require_playable_problems(self.collector.environment, self.trainer, stage, train=self.samples_to_train)
-        configure_precision(self.trainer)
+        limit_precision_conversion(self.trainer)
         self.collector.open()
         if self.rewards is not None:
             self.rewards.setup()
@@ -153,7 +153,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self._threads.close()
         strategy: Any = self.trainer.strategy
         steps_on = torch.device("cpu") if getattr(strategy, "offload", False) else strategy.root_device
-        of_run = threads_of_run(self, steps_on, saved)
+        of_run = using_run_threads(self, steps_on, saved)
         self.num_threads = self._threads.enter_context(of_run)
 
     def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
@@ -178,7 +178,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def on_fit_start(self) -> None:
         """Note the run's folder while all ranks are together: asking the trainer for it waits for all of them."""
         self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
-        self.schedule_at_step()  # to refuse it before a callback writes; again once the optimizer is restored
+        self.fast_forward_schedule()  # to refuse it before a callback writes; again once the optimizer is restored
 
     def on_train_start(self) -> None:
         """Stop if the resumed run has already reached its limit; else step the schedule to where the run is."""
@@ -191,7 +191,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             )
             self.stop_at_limit()
             return
-        self.schedule_at_step()
+        self.fast_forward_schedule()
         self.clock.planned = self.clock.limit
         values = setting_values_by_name(self.settings())
         # TensorBoard has those of TensorBoardLayout.
@@ -201,7 +201,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 logger.log_hyperparams(values)
             except Exception as error:  # of a service: MLflow refuses to change a parameter when a run resumes
                 rank_zero_warn(f"{type(logger).__name__} did not take the settings of the run: {error}")
-        warn_about_learning_rates(self.trainer.optimizers[0])
+        warn_about_high_rates(self.trainer.optimizers[0])
 
     def on_train_end(self) -> None:
         unfreeze_gc()
@@ -238,7 +238,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def set_learning_rates(self, optimizer: Optimizer) -> None:
         """Give groups of parameters learning rates of their own, before a schedule sees them."""
 
-    def clip_norm(self, group: str) -> float | None:
+    def max_gradient_norm(self, group: str) -> float | None:
         """Largest gradient norm of a parameter group."""
         return self.update.gradient_clip_norm
 
@@ -249,11 +249,11 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         for group in groups:
             if not group["params"]:
                 raise UsageError(f"no weight of the {group['name']} is trainable (requires_grad=False): unfreeze some")
-        return self.build_optimizer(groups)
+        return self.build_optimizer_and_schedule(groups)
 
-    def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
+    def build_optimizer_and_schedule(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
-        optimizer = build_optimizer(self.update.optimizer, groups)
+        optimizer = build_optimizer_with_masters(self.update.optimizer, groups)
         self.set_learning_rates(optimizer)
         if self.update.lr_scheduler is None:
             return optimizer
@@ -268,10 +268,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         assert self.update.lr_scheduler is not None
         return self.update.lr_scheduler(optimizer)
 
-    def schedule_at_step(self) -> None:
+    def fast_forward_schedule(self) -> None:
         """Step the schedule to where the run is: a second fit or a checkpoint may have another one."""
         if self.update.lr_scheduler is not None and not self.clock.is_over:
-            placed = schedule_at_step(self.build_schedule, self.trainer.optimizers[0], self.clock)
+            placed = build_schedule_at_step(self.build_schedule, self.trainer.optimizers[0], self.clock)
             if placed is not None:
                 self.trainer.strategy.lr_scheduler_configs[0].scheduler = placed
 
@@ -283,7 +283,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         optimizer: Any = self.optimizers()
         strategy: Any = self.trainer.strategy
         now = last and not masters_of(optimizer.optimizer)  # those of masters are summed in float32, before the step
-        with sums_of_gradients(strategy.model, now, whole=getattr(strategy, "whole_gradients", False)):
+        with syncing_gradients_if(strategy.model, now, whole=getattr(strategy, "whole_gradients", False)):
             super().manual_backward(loss, *args, **kwargs)
         add_gradients_to_masters(optimizer.optimizer)
 
@@ -305,7 +305,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             # Before clipping, which would spread one bad number over all gradients in the evidence.
             self.require_finite(f"gradient norm of the {name}", value)
             norms[f"{name}/gradient_norm"] = value
-            if (limit := self.clip_norm(name)) is not None:
+            if (limit := self.max_gradient_norm(name)) is not None:
                 torch.nn.utils.clip_grads_with_norm_(weights, limit, norm)
         optimizer.step()
         optimizer.zero_grad()
@@ -335,7 +335,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         step, rank = self.trainer.global_step, self.trainer.global_rank
         optimizer: Any = self.optimizers()
         evidence = {"quantity": what, "value": value, "update": step, "learning_rate": optimizer.param_groups[0]["lr"]}
-        evidence |= self.evidence() | weight_and_gradient_norms(self, masters_of(optimizer.optimizer))
+        evidence |= self.crash_snapshot() | weight_and_gradient_norms(self, masters_of(optimizer.optimizer))
         path = self.run_folder / f"not_finite_update_{step}_rank_{rank}.pt"
         saved = f"rows, rewards, log-probabilities and norms are in {path}"
         try:
@@ -343,11 +343,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             torch.save(evidence, path)
         except OSError:  # which must not hide the error itself
             saved = f"what it was made of could not be written to {self.run_folder}"
-        raise NotFiniteError(
-            f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; {saved}"
-        )
+        cause = likely_cause_of_nonfinite(evidence)
+        raise NotFiniteError(f"{what} is {value} at update {step}: {cause}. The optimizer did not step; {saved}")
 
-    def evidence(self) -> Snapshot:
+    def crash_snapshot(self) -> Snapshot:
         """Tensors of the current update, for :meth:`require_finite` to save."""
         return {}
 
@@ -366,13 +365,13 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 if self.rewards is not None:
                     self.progress.enter("rewarding")
                     rewards[name] = self.rewards(rollout.completions, rollout.judgements)
-        self.progress.end()
+        self.progress.end_and_take_seconds()
         return Evaluated(rollouts, rewards, self.collector.judge_empty_programs(batch))
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
         """Sampling settings of validation, by name."""
-        return self.evaluate.samplings()
+        return self.evaluate.samplings_or_greedy()
 
     def test_step(  # type: ignore[override]
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
@@ -406,7 +405,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["policy_version"] = self.policy.version
-        checkpoint["made_of"] = describe_policy(self, self.policy)
+        checkpoint["made_of"] = policy_config_json(self, self.policy)
         checkpoint["task"] = None if self._trainer is None else describe_task(task_of(self.trainer))
         checkpoint["num_threads"] = self.num_threads
         self.clock.save(checkpoint)
@@ -419,7 +418,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self.clock.require_same_unit(checkpoint, type(self).__name__)
             rewrite_loop_counters(self.trainer, checkpoint)
             if self.update.lr_scheduler is not None:
-                checkpoint["lr_schedulers"] = measured_states(checkpoint["lr_schedulers"])
+                checkpoint["lr_schedulers"] = plateau_measurements(checkpoint["lr_schedulers"])
             self.configure_threads(checkpoint.get("num_threads"))
         self.policy.version = checkpoint.get("policy_version", 0)
         self.clock.load(checkpoint)
@@ -437,12 +436,12 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        self.prepare_to_load({name: tuple(value.shape) for name, value in state_dict.items()})
+        self.prepare_and_check_weights({name: tuple(value.shape) for name, value in state_dict.items()})
         return super().load_state_dict(state_dict, strict=False, assign=assign)
 
-    def prepare_to_load(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def prepare_and_check_weights(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Make room for what a checkpoint holds, and check whether it is of this model."""
-        self.policy.prepare_for_weights(shapes.keys())
+        self.policy.add_reference_if_saved(shapes.keys())
         own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
         wrong = [name for name in own.keys() | shapes.keys() if own.get(name) != shapes.get(name)]
         if wrong:

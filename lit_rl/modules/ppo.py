@@ -4,7 +4,7 @@
     2. token reward = credit of the token - KL to the reference              make_experience
     3. values from the critic; advantages and returns by GAE                 make_experience
     4. whiten the advantages over all ranks, once                            make_experience
-    5. minimise the clipped surrogate, and the critic's squared error        minibatch_losses
+    5. minimise the clipped surrogate, and the critic's squared error        microbatch_losses
 
 Differences from common practice: reward with a place in the text is put on the token that decided it, only the rest
 on the last token (:mod:`lit_rl.rewards.token_credit`); policy and critic go backward one after the other and are
@@ -34,7 +34,7 @@ from lit_rl.math.masking import (
 from lit_rl.math.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
-from lit_rl.modules.minibatches import all_microbatches, pad_to_equal_count
+from lit_rl.modules.minibatches import all_microbatches, equalize_microbatch_count
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import LoopOptions, Losses, RolloutModule
 from lit_rl.modules.settings import CriticConfig
@@ -98,7 +98,7 @@ class PPO(RolloutModule):
         completions, valid = rollout.completions, rewards.valid
         counted, truncated = completions.completion_mask & valid[:, None], completions.truncated
         logprobs = self.logprobs_of(completions, valid)  # every valid row teaches the critic, so every one has rewards
-        values, tail_values = self.values(completions)
+        values, tail_values = self.values_and_tail_values(completions)
         treatment: Truncation = "bootstrap" if self.critic_update.bootstrap_truncated else "zero"
         treatment = "mask" if self.update.mask_truncated else treatment
         credit = assign_credit(rewards, completions.completion_mask, self.credit)
@@ -129,11 +129,11 @@ class PPO(RolloutModule):
             returns=returns,
         )
 
-    def values(self, completions: Completions) -> tuple[Tensor, Tensor]:
+    def values_and_tail_values(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """Values [N, T] and tail values [N] of the dealt rows, read as the updates will, without gradients."""
         values = torch.zeros_like(completions.sampler_logprobs)
         tails = values.new_zeros(len(completions))
-        for rows in pad_to_equal_count(all_microbatches(self.dealt), values.device):
+        for rows in equalize_microbatch_count(all_microbatches(self.dealt), values.device):
             part = completions.select(rows if len(rows) else [0]).trim()
             found, tail = self.critic(part)
             values, tails = values.to(found.dtype), tails.to(found.dtype)  # the same on a rank without rows
@@ -148,13 +148,13 @@ class PPO(RolloutModule):
 
     # -- losses --------------------------------------------------------------------------------------------
 
-    def minibatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
+    def microbatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
         if self.clock.count >= self.critic_update.warmup_rollouts:
-            yield self.policy_loss(micro, denominator)
-        with self.critic.active():
-            yield self.value_loss(micro, denominator)
+            yield self.policy_loss_and_metrics(micro, denominator)
+        with self.critic.activation_context():
+            yield self.value_loss_and_metrics(micro, denominator)
 
-    def value_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def value_loss_and_metrics(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Squared error of the critic, divided by the number of its targets."""
         assert micro.old_values is not None and micro.returns is not None
         values, _ = self.critic(micro.completions)
@@ -186,7 +186,7 @@ class PPO(RolloutModule):
             if group.get("name") == "critic":
                 group["lr"] = self.critic_update.learning_rate or max(group["lr"], MIN_CRITIC_RATE)
 
-    def clip_norm(self, group: str) -> float | None:
+    def max_gradient_norm(self, group: str) -> float | None:
         return (self.critic_update if group == "critic" else self.update).gradient_clip_norm
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:

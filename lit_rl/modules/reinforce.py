@@ -78,7 +78,7 @@ class REINFORCE(RolloutModule):
                 f"REINFORCE does not normalize rewards-to-go, but its baseline {type(baseline).__name__} has "
                 f"normalize={baseline.normalize}: set normalize: none, or give this class as deltas"
             )
-        self.use_baseline(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
+        self.register_baseline(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
         self.baseline = baseline
         self.deltas = deltas
         self.gamma = gamma
@@ -92,7 +92,7 @@ class REINFORCE(RolloutModule):
             token_rewards = assign_credit(rewards, mask, self.credit)
             counted = mask & rewards.valid[:, None]
             to_go = reward_to_go(token_rewards, counted, gamma=self.gamma)
-            expected = self.baseline.baselines(rewards.rewards, rewards.valid, completions.group_ids)
+            expected = self.baseline.checked_expected(rewards.rewards, rewards.valid, completions.group_ids)
             advantages = (to_go - expected.to(to_go.dtype)[:, None]) * counted
         row_mask = rewards.valid & ~completions.truncated if self.update.mask_truncated else rewards.valid
         logprobs = self.logprobs_of(completions, self.rows_to_train(row_mask, advantages))

@@ -37,7 +37,7 @@ def metrics_of_rollout(
 ) -> Means:
     """Measure a rollout and the time it took; all ranks call together."""
     means = summarise_rollout(rollout, rewards)
-    add_degenerate_share(means, rollout, rewards)
+    add_uniform_group_fractions(means, rollout, rewards)
     known = gather_over_ranks(rewards.rewards[rewards.valid].tolist())
     every = torch.tensor([reward for of_rank in known for reward in of_rank], dtype=torch.float64)
     if len(every):
@@ -65,13 +65,13 @@ def metrics_of_rollout(
         means.add_largest("policy/ratio_max", float(ratios.max()))
         means.add_smallest("policy/ratio_min", float(ratios.min()))
         add_mismatch(means, old, sampler, counted)
-    add_times(means, seconds, progress)
+    add_times_and_memory(means, seconds, progress)
     return means
 
 
-def add_degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
+def add_uniform_group_fractions(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
     """Shares of groups whose judged rows all have the same reward, which teach nothing; all passed; or all failed."""
-    groups = rollout.completions.groups().values()
+    groups = rollout.completions.rows_by_group().values()
     counts = [count_judged_and_passed([rollout.judgements[row] for row in rows]).values() for rows in groups]
     ends = [passed / rows for of_group in counts for rows, passed in of_group if rows > 1]
     means.add_sum("group/all_passed_fraction", ends.count(1.0), len(ends))
@@ -85,13 +85,15 @@ def add_degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) 
 
 def add_resampled_share(means: Means, batch: Sequence[Problem], rollout: Rollout) -> None:
     """Share of groups that were replaced: those that now answer another problem."""
-    firsts = [rows[0] for rows in rollout.completions.groups().values()]
+    firsts = [rows[0] for rows in rollout.completions.rows_by_group().values()]
     now = [rollout.completions.problems[row].task_id for row in firsts]
     replaced = sum(task_id != before.task_id for task_id, before in zip(now, batch, strict=True))
     means.add_sum("group/resampled_fraction", replaced, len(batch))
 
 
-def add_entropy(means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey) -> None:
+def add_entropy_estimate(
+    means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey
+) -> None:
     """Mean entropy of the policy's tokens in a few rows, before the update.
 
     One row in sixteen of every fourth rollout, drawn by the key: about half a percent of an update's time.
@@ -106,12 +108,12 @@ def add_entropy(means: Means, policy: Policy, completions: Completions, temperat
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
 
 
-def add_times(means: Means, seconds: Mapping[Phase, float], progress: Progress) -> None:
+def add_times_and_memory(means: Means, seconds: Mapping[Phase, float], progress: Progress) -> None:
     """Add a rollout's seconds by phase and its peak memory; mean over ranks, for memory the largest."""
     named = {"idle" if phase == "waiting" else phase: taken for phase, taken in seconds.items()}
     means.add({f"time/{name}_seconds": taken for name, taken in named.items()})
     means.add({"time/step_seconds": sum(taken for name, taken in named.items() if name != "idle")})
-    for waited in progress.waits:
+    for waited in progress.queue_seconds:
         means.add_sum("sandbox/queue_seconds", waited, 1)
     unit = 1 if sys.platform == "darwin" else 1024
     of_process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

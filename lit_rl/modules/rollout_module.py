@@ -23,20 +23,20 @@ from lit_rl.execution.interface import ProgramRunner
 from lit_rl.math.advantages import RowAdvantages
 from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.reference import NoGradScorer
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.minibatches import (
-    LogprobReader,
+    LogprobComputer,
     Minibatch,
+    equalize_microbatch_count,
     make_minibatches,
-    pad_to_equal_count,
     require_unfiltered,
-    stale_rows,
+    stale_row_mask,
     zero_weight_row,
 )
 from lit_rl.modules.objective import APPROXIMATE_KL, KLPlacement, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
-from lit_rl.modules.rollout_metrics import add_entropy, add_resampled_share, metrics_of_rollout
+from lit_rl.modules.rollout_metrics import add_entropy_estimate, add_resampled_share, metrics_of_rollout
 from lit_rl.modules.settings import EvaluationConfig, UpdateConfig
 from lit_rl.modules.setup_check import task_of
 from lit_rl.modules.update_trace import Snapshot, UpdateTrace
@@ -53,7 +53,7 @@ from lit_rl.rollout import (
 )
 from lit_rl.rollout.sampler_check import add_effective_sample_size
 from lit_rl.signature_check import PositiveInt
-from lit_rl.training.progress import Clock
+from lit_rl.training.progress import StepClock
 from lit_rl.training.ranks import Means, eval_mode, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
@@ -83,7 +83,7 @@ class RolloutOptions(LoopOptions, total=False):
 class RolloutModule(PolicyModule):
     """Train on executed programs; a subclass computes the advantages.
 
-    A subclass implements :meth:`make_experience`, and :meth:`minibatch_losses` if it trains more than the policy.
+    A subclass implements :meth:`make_experience`, and :meth:`microbatch_losses` if it trains more than the policy.
 
     Args:
         policy: the policy to train.
@@ -127,7 +127,7 @@ class RolloutModule(PolicyModule):
             collect=collect,
             update=update,
             evaluate=evaluate,
-            clock=Clock("rollout", max_rollouts),
+            clock=StepClock("rollout", max_rollouts),
             seed=seed,
         )
         if self.rewards is None:
@@ -137,12 +137,12 @@ class RolloutModule(PolicyModule):
         off_policy = bool(collect.staleness) or not (self.collector.engine.shares_weights or filtered)
         self._chose_correction = objective.correction == "auto" and off_policy
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
-        objective.check(update.aggregate)
+        objective.refuse_wrong_aggregate(update.aggregate)
         _require_samples_and_correction(collect, objective, sampling)
-        if name := objective.uses_sampler_logprobs:
+        if name := objective.sampler_logprobs_reader:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
-        self.logprobs = LogprobReader(policy, objective, update, sampling)
+        self.logprobs = LogprobComputer(policy, objective, update, sampling)
         self.on_policy = update.steps == 1
         self.dealt: tuple[Minibatch, ...] = ()  # of the current rollout, once something was read
         self.trace = UpdateTrace()
@@ -150,7 +150,7 @@ class RolloutModule(PolicyModule):
         self._compared: RowAdvantages | None = None
 
     @property
-    def reference(self) -> FrozenScorer | None:
+    def reference(self) -> NoGradScorer | None:
         """The policy that the KL is measured to, by default where training began; ``None`` without a KL."""
         return self.logprobs.reference
 
@@ -169,7 +169,7 @@ class RolloutModule(PolicyModule):
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Make experience for updates from judged completions. Called without gradients, policy in eval mode."""
 
-    def minibatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
+    def microbatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
         """Losses of some rows of a minibatch, each with means per token to log.
 
         Each loss goes backward before the next one is asked for, so only one graph exists at a time.
@@ -178,7 +178,7 @@ class RolloutModule(PolicyModule):
             micro: n rows.
             denominator: what losses are divided by, for all micro-batches and ranks of the update.
         """
-        yield self.policy_loss(micro, denominator)
+        yield self.policy_loss_and_metrics(micro, denominator)
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
         """[N] bool: rows that can move a weight; the others skip the forward pass.
@@ -195,7 +195,7 @@ class RolloutModule(PolicyModule):
         """Extra metrics of this algorithm for the rollout of B problems; all ranks call it together."""
         return Means()
 
-    def use_baseline(self, compared: RowAdvantages, argument: str) -> None:
+    def register_baseline(self, compared: RowAdvantages, argument: str) -> None:
         """Register the baseline: it sums over ranks and is saved in checkpoints."""
         compared.require_samples(self.sampling.num_samples, argument)
         compared.sum_over_ranks = sum_over_ranks
@@ -212,14 +212,14 @@ class RolloutModule(PolicyModule):
                 rollout = self.collect(batch)
                 require_infrastructure(rollout, self.collector.settings.max_failures)
                 self.progress.enter("rewarding")
-                rewards = self.reward(rollout)
+                rewards = self.compute_rewards(rollout)
                 collected = time.perf_counter()
                 self.progress.enter("preparing")
-                before = self.measure_before_updates(rollout.completions)
+                before = self.set_on_policy_and_measure(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
             self.progress.enter("updating")
             means = self.learn_from(experience)
-        seconds = self.progress.end()
+        seconds = self.progress.end_and_take_seconds()
         self.step_schedule()
         self.clock.count += 1
         every = self.update.refresh_reference_every
@@ -228,7 +228,7 @@ class RolloutModule(PolicyModule):
         self.stop_at_limit()
         means.merge(before)
         means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
-        metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
+        metrics = self.log_and_return_metrics(means, batch, rollout, experience, collected - started, collected)
         notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
 
     def collect(self, batch: Sequence[Problem]) -> Rollout:
@@ -242,7 +242,7 @@ class RolloutModule(PolicyModule):
             others=lambda: loader.problems,
         )
 
-    def reward(self, rollout: Rollout) -> RewardOutput:
+    def compute_rewards(self, rollout: Rollout) -> RewardOutput:
         """Rewards of a rollout; a row in which a weighted term has no value is not valid and trains nothing.
 
         After an infrastructure failure, terms that read verdicts have no value: the row has advantage 0 and leaves
@@ -267,7 +267,7 @@ class RolloutModule(PolicyModule):
         unless the KL is in the reward; stale rows without a correction have the sampler's.
         """
         self.dealt = self.make_minibatches(completions, rows)
-        return self.logprobs.compute(completions, self.dealt, on_policy=self.on_policy)
+        return self.logprobs.compute_old_and_reference(completions, self.dealt, on_policy=self.on_policy)
 
     def make_minibatches(self, completions: Completions, rows: Tensor) -> tuple[Minibatch, ...]:
         """Minibatches of this rollout, and micro-batches of those of its rows that go through the model."""
@@ -321,12 +321,12 @@ class RolloutModule(PolicyModule):
         denominator = self.denominator(experience.select(minibatch.rows))
         of_update = Means()
         microbatches = [rows for rows in minibatch.microbatches if trained[rows].any()]
-        microbatches = pad_to_equal_count(microbatches, experience.advantages.device)
+        microbatches = equalize_microbatch_count(microbatches, experience.advantages.device)
         self.progress.part, self.progress.parts = 0, len(microbatches)
         for number, rows in enumerate(microbatches):
             micro = experience.select(rows).trim() if len(rows) else zero_weight_row(experience)
             self.trace.begin(micro)
-            for loss, metrics in self.minibatch_losses(micro, denominator):
+            for loss, metrics in self.microbatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=micro.loss_mask.sum())
                 of_update.add_sum("loss", loss, 0)
@@ -343,24 +343,24 @@ class RolloutModule(PolicyModule):
             optimizer: Any = self.optimizers()
             optimizer.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # counts one: the mean is over updates, each a sum of micro-batches
-        self.trace.end()
+        self.trace.drop_microbatch()
         means.merge(of_update)
         return near
 
-    def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def policy_loss_and_metrics(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The objective of some rows, reduced to one number, and means per token to log."""
         logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, self.objective.reads_entropy)
-        loss, metrics = self.token_loss(micro, logprobs, entropy)
+        loss, metrics = self.token_losses_and_metrics(micro, logprobs, entropy)
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
-    def token_loss(
+    def token_losses_and_metrics(
         self, micro: Experience, logprobs: Tensor, entropy: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """[n, T] losses of the objective from what the policy's forward pass found, and means per token to log."""
         self.trace.record(logprobs, entropy)
         old_logprobs = logprobs.detach() if self.on_policy else micro.old_logprobs
         assert old_logprobs is not None
-        return self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
+        return self.objective.token_losses_and_metrics(logprobs, old_logprobs, entropy, micro)
 
     def denominator(self, minibatch: Experience) -> Tensor:
         """The divisor of this update's losses, those of the whole minibatch on this rank.
@@ -374,15 +374,15 @@ class RolloutModule(PolicyModule):
         constant = self.sampling.max_tokens if mode == "sequence_sum_constant" else None
         return sum_over_ranks(loss_denominator(minibatch.loss_mask, mode, constant_tokens=constant)) / world_size()
 
-    def evidence(self) -> Snapshot:
-        return {"rollout": self.clock.count} | self.trace.evidence()
+    def crash_snapshot(self) -> Snapshot:
+        return {"rollout": self.clock.count} | self.trace.crash_snapshot()
 
     # -- metrics -------------------------------------------------------------------------------------------
 
-    def measure_before_updates(self, completions: Completions) -> Means:
+    def set_on_policy_and_measure(self, completions: Completions) -> Means:
         """Set :attr:`on_policy`; measure the age of the sampler's weights, and the entropy of some rows."""
         may_be_stale = bool(self.collector.settings.staleness) or not self.collector.engine.shares_weights
-        num_stale = int(stale_rows(completions, self.policy.version).sum())
+        num_stale = int(stale_row_mask(completions, self.policy.version).sum())
         if may_be_stale:
             num_stale = max_over_ranks(num_stale, self.policy.device)
         if num_stale:
@@ -397,10 +397,10 @@ class RolloutModule(PolicyModule):
             means.add_sum("policy/updates_behind", sum(ages), len(ages))
         if not self.objective.reads_entropy:  # a bonus computes it anyway
             key = StreamKey(self.seed, "entropy", self.clock.count)
-            add_entropy(means, self.policy, completions, self.sampling.temperature, key)
+            add_entropy_estimate(means, self.policy, completions, self.sampling.temperature, key)
         return means
 
-    def log_rollout(
+    def log_and_return_metrics(
         self,
         means: Means,
         batch: Sequence[Problem],
@@ -445,7 +445,7 @@ class RolloutModule(PolicyModule):
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
-        return self.evaluate.samplings(self.sampling.max_tokens)
+        return self.evaluate.samplings_or_greedy(self.sampling.max_tokens)
 
     def on_fit_start(self) -> None:
         """Say which weights correct for a sampler with other weights, where the user chose none."""
@@ -482,7 +482,7 @@ class RolloutModule(PolicyModule):
 
     def configure_model(self) -> None:
         super().configure_model()
-        self.logprobs.load_reference(needed=self.reads_reference)
+        self.logprobs.create_reference_if_needed(needed=self.reads_reference)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)  # clock, weights' version, threads; Checkpointing adds random generators
@@ -498,7 +498,7 @@ class RolloutModule(PolicyModule):
 
 
 def _require_samples_and_correction(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> None:
-    if collect.staleness and not objective.uses_sampler_logprobs:
+    if collect.staleness and not objective.sampler_logprobs_reader:
         raise UsageError(
             "collect.staleness=1 trains on off-policy rows, which need importance weights: "
             "set objective.correction, such as lit_rl.math.losses.TruncatedWeights, or staleness to 0"

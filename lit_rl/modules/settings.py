@@ -11,7 +11,7 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
 from lit_rl.errors import UsageError
 from lit_rl.math.masking import AggregateMode
-from lit_rl.signature_check import NonNegativeInt, PositiveFloat, PositiveInt, PositiveShare, typed_group
+from lit_rl.signature_check import NonNegativeInt, PositiveFloat, PositiveInt, PositiveShare, typed_dataclass
 from lit_rl.types import Sampling
 
 
@@ -31,7 +31,7 @@ class AdamWByDefault(dict[str, Any]):
     __hash__ = object.__hash__  # type: ignore[assignment]  # nothing changes it, so it may be a default
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class Optimization:
     """Settings of one optimizer step.
@@ -51,7 +51,7 @@ class Optimization:
     microbatch_size: PositiveInt | None = None
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class UpdateConfig(Optimization):
     """Settings of a rollout's updates: ``epochs * minibatches`` optimizer steps.
@@ -92,7 +92,7 @@ class UpdateConfig(Optimization):
         return self.epochs * self.minibatches
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class CriticConfig:
     """Settings of the critic's updates.
@@ -116,7 +116,7 @@ class CriticConfig:
     bootstrap_truncated: bool = False
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class EvaluationConfig:
     """Settings of evaluation.
@@ -130,7 +130,7 @@ class EvaluationConfig:
     sampling: Mapping[str, Sampling] | None = None
     predict: Sampling = Sampling(num_samples=8)  # noqa: RUF009  # frozen
 
-    def samplings(self, max_tokens: int | None = None) -> dict[str, Sampling]:
+    def samplings_or_greedy(self, max_tokens: int | None = None) -> dict[str, Sampling]:
         """Return the sampling settings of validation; by default greedy, with this token limit."""
         if self.sampling:
             return dict(self.sampling)

@@ -37,14 +37,14 @@ def check_setup(module: Any, stage: str) -> None:
             rank_zero_warn(warning)
 
 
-def _nothing_to_do(module: Any, stage: str) -> str:
+def _describe_nothing_to_do(module: Any, stage: str) -> str:
     names = {"fit": ("max_epochs", "max_steps", "limit_train_batches"), "validate": ("limit_val_batches",)}
     name = next((name for name in names.get(stage, ()) if getattr(module.trainer, name) == 0), "")
     verb = "train" if stage == "fit" else stage
     return f"trainer.{name} is 0, so there is nothing to {verb}: leave it out, or raise it" if name else ""
 
 
-def _foreign_tasks(module: Any, stage: str) -> str:
+def _describe_extra_tasks(module: Any, stage: str) -> str:
     tasks, ranks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)), module.trainer.world_size
     if tasks <= ranks:
         return ""
@@ -54,7 +54,7 @@ def _foreign_tasks(module: Any, stage: str) -> str:
     )
 
 
-def _no_problems(module: Any, stage: str) -> str:
+def _describe_missing_problems(module: Any, stage: str) -> str:
     task = task_of(module.trainer)
     tasks = [] if task is None else task.validation_tasks if stage == "validate" and task.validation_tasks else [task]
     if task is None or any(of.problems(_SPLITS[stage]) for of in tasks):
@@ -68,8 +68,11 @@ def _no_problems(module: Any, stage: str) -> str:
     return f"{task.name} has no {split} problems, so there is nothing to {stage}: {remedy}"
 
 
-def _no_sandbox(module: Any, stage: str) -> str:
-    task, samples = task_of(module.trainer), splits_of(module.trainer, stage, train=module.samples_to_train)
+def _describe_missing_sandbox(module: Any, stage: str) -> str:
+    task, samples = (
+        task_of(module.trainer),
+        sampled_tasks_and_splits(module.trainer, stage, train=module.samples_to_train),
+    )
     if module.collector.sandbox is not None or task is None:
         return ""
     if not any(problem.check.runs_program for of, split in samples for problem in of.problems(split)):
@@ -81,7 +84,7 @@ def _no_sandbox(module: Any, stage: str) -> str:
     )
 
 
-def _scaled_precision(module: Any, stage: str) -> str:
+def _describe_scaled_precision(module: Any, stage: str) -> str:
     return precision_fault(module.trainer.precision_plugin.precision)
 
 
@@ -96,7 +99,7 @@ def precision_fault(precision: Any) -> str:
     return f"trainer.precision {precision} {fault}: use bf16-mixed or 32-true"
 
 
-def _validation_overlap(module: Any, stage: str) -> str:
+def _describe_validation_overlap(module: Any, stage: str) -> str:
     task = task_of(module.trainer)
     if task is None or stage != "fit" or not module.trainer.limit_val_batches:
         return ""
@@ -111,7 +114,7 @@ def _validation_overlap(module: Any, stage: str) -> str:
     return ""
 
 
-def _nothing_measured(module: Any, stage: str) -> str:
+def _describe_missing_measure(module: Any, stage: str) -> str:
     callbacks, samples = module.trainer.callbacks, module.sampling is not None
     measures = any(hasattr(one, "ks") for one in callbacks) or _has_user_callback(callbacks) or not samples
     if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or measures:
@@ -121,7 +124,7 @@ def _nothing_measured(module: Any, stage: str) -> str:
     )
 
 
-def _no_end(module: Any, stage: str) -> str:
+def _describe_missing_limit(module: Any, stage: str) -> str:
     trainer, clock, kinds = module.trainer, module.clock, EarlyStopping | Timer
     limited = clock.limit is not None or trainer.max_epochs != -1 or trainer.max_steps != -1
     keeps = any(isinstance(one, kinds) or hasattr(one, "resume_hint") for one in trainer.callbacks)
@@ -139,11 +142,17 @@ def _has_user_callback(callbacks: list[pl.Callback]) -> bool:
 
 
 Check = Callable[[Any, str], str]
-CHECKS_THAT_RAISE: tuple[Check, ...] = (_nothing_to_do, _foreign_tasks, _no_problems, _scaled_precision, _no_sandbox)
-CHECKS_THAT_WARN: tuple[Check, ...] = (_validation_overlap, _nothing_measured, _no_end)
+CHECKS_THAT_RAISE: tuple[Check, ...] = (
+    _describe_nothing_to_do,
+    _describe_extra_tasks,
+    _describe_missing_problems,
+    _describe_scaled_precision,
+    _describe_missing_sandbox,
+)
+CHECKS_THAT_WARN: tuple[Check, ...] = (_describe_validation_overlap, _describe_missing_measure, _describe_missing_limit)
 
 
-def warn_about_learning_rates(optimizer: optim.Optimizer) -> None:
+def warn_about_high_rates(optimizer: optim.Optimizer) -> None:
     """Warn of a learning rate that an Adam hardly means."""
     is_adam = isinstance(optimizer, optim.Adam | optim.NAdam | optim.RAdam | optim.Adamax)
     groups = optimizer.param_groups if is_adam else ()
@@ -155,7 +164,7 @@ def warn_about_learning_rates(optimizer: optim.Optimizer) -> None:
         )
 
 
-def splits_of(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:
+def sampled_tasks_and_splits(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:
     """List whose problems, of which split, are sampled in a stage; none without a task."""
     task = task_of(trainer)
     found: list[tuple[TaskDataModule, Split]] = []
@@ -171,7 +180,7 @@ def require_playable_problems(environment: Environment, trainer: pl.Trainer, sta
 
     A problem that it cannot play gets one turn; a task of which it can play none is refused.
     """
-    for of, split in splits_of(trainer, stage, train=train) if environment.max_turns > 1 else ():
+    for of, split in sampled_tasks_and_splits(trainer, stage, train=train) if environment.max_turns > 1 else ():
         problems = of.problems(split)
         reasons = [environment.reason_unplayable(problem) for problem in problems]
         refused = [reason for reason in reasons if reason]
@@ -192,7 +201,7 @@ def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
                 codec.require_extendable(problem)
 
 
-def configure_precision(trainer: pl.Trainer) -> None:
+def limit_precision_conversion(trainer: pl.Trainer) -> None:
     """Keep a precision that converts tensors from touching batches of problems, and buffers in bf16-true."""
     precision: Any = trainer.precision_plugin
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.

@@ -43,7 +43,7 @@ class SFT(TextModule):
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
         return len(ids[0]) > int(problem.fields.get("learned_from", 0))
 
-    def as_completions(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
+    def completions_and_group_size(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as completions; sampled ones as they were sampled, if the policy has their tokenizer."""
         codec, rows = self.policy.codec, [problem.fields["row"] for problem in problems if "row" in problem.fields]
         conversations = None
@@ -56,7 +56,7 @@ class SFT(TextModule):
                     "multi-turn completions need the tokenizer and chat template of the policy that sampled them, and "
                     "batches without other demonstrations: train that policy, or sample with one turn"
                 )
-            return super().as_completions(problems)
+            return super().completions_and_group_size(problems)
         completions = pad_conversations(conversations, codec.pad_id, self.policy.device)
         columns = torch.arange(completions.completion_ids.shape[1], device=self.policy.device)
         first = torch.tensor([problem.fields["learned_from"] for problem in problems], device=self.policy.device)
@@ -67,7 +67,7 @@ class SFT(TextModule):
     def denominator_part(self, completions: Completions) -> Tensor:
         return loss_denominator(completions.completion_mask, "token_mean")
 
-    def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
+    def loss_and_metrics(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
         logprobs = self.policy.logprobs(completions)
         mask = completions.completion_mask
         return aggregate(-logprobs, mask, mode="token_mean", denominator=denominator), {}

@@ -27,7 +27,7 @@ from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutConfig, RunnerFactory
 from lit_rl.signature_check import PositiveInt
-from lit_rl.training.progress import Clock
+from lit_rl.training.progress import StepClock
 from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Problem
 
@@ -92,7 +92,7 @@ class TextModule(PolicyModule):
             collect=collect,
             update=update,
             evaluate=evaluate,
-            clock=Clock("update", max_updates),
+            clock=StepClock("update", max_updates),
             seed=seed,
         )
         self.validation_means: dict[int, Means] = {}
@@ -128,7 +128,7 @@ class TextModule(PolicyModule):
         """Return these rows' part of the losses' divisor; parts add up over rows and ranks."""
 
     @abstractmethod
-    def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
+    def loss_and_metrics(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
         """Loss of some rows, and means to log.
 
         Args:
@@ -142,7 +142,7 @@ class TextModule(PolicyModule):
         kept = super().filter_problems(problems, task, split)
         if split == "train" and not self.is_fitting:
             return kept
-        found = {problem.task_id: self.count_truncated(problem) for problem in kept}
+        found = {problem.task_id: self.truncated_count_and_trainable(problem) for problem in kept}
         cut = {task_id: number for task_id, (number, _) in found.items()}
         if split == "train":
             self.cut = cut
@@ -160,7 +160,7 @@ class TextModule(PolicyModule):
         rank_zero_info(f"{text}, and are cut there{left}")
         return teach
 
-    def count_truncated(self, problem: Problem) -> tuple[int, bool]:
+    def truncated_count_and_trainable(self, problem: Problem) -> tuple[int, bool]:
         """Return how many texts of a problem are cut, and whether something to learn is left."""
         room = self.policy.codec.max_completion_tokens(len(self.policy.codec.encode(problem)))
         ids = self.encode_if_long(problem, room)
@@ -172,14 +172,14 @@ class TextModule(PolicyModule):
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         self.progress.begin("training")
         self.progress.enter("updating")
-        completions, group = self.as_completions(batch)
+        completions, group = self.completions_and_group_size(batch)
         denominator = sum_over_ranks(self.denominator_part(completions)) / world_size()
-        microbatches = self.microbatches(completions, group)
+        microbatches = self.divide_into_microbatches(completions, group)
         means = Means()
         self.progress.updates, self.progress.parts = 1, len(microbatches)
         for piece in microbatches:
             self.piece = piece
-            loss, metrics = self.loss(piece, denominator)
+            loss, metrics = self.loss_and_metrics(piece, denominator)
             self.require_finite("loss", float(loss.detach()))
             self.manual_backward(loss, last=piece is microbatches[-1])
             means.add(metrics, count=float(self.denominator_part(piece)))
@@ -187,12 +187,12 @@ class TextModule(PolicyModule):
             self.progress.part += 1
         for problem in batch:  # those of a loader without a task are not known yet
             if problem.task_id not in self.cut:
-                self.cut[problem.task_id] = self.count_truncated(problem)[0]
+                self.cut[problem.task_id] = self.truncated_count_and_trainable(problem)[0]
         means.add_sum("cut_fraction", sum(self.cut[problem.task_id] for problem in batch), len(completions))
         norms = self.optimizer_step()
         self.clock.count += 1
         self.piece = None
-        seconds = sum(taken for phase, taken in self.progress.end().items() if phase != "waiting")
+        seconds = sum(taken for phase, taken in self.progress.end_and_take_seconds().items() if phase != "waiting")
         self.step_schedule()
         values = means.reduce(self.device)
         named = {f"{self.metric_prefix}/{name}": value for name, value in values.items()}
@@ -204,10 +204,10 @@ class TextModule(PolicyModule):
         self.step_plateau(named)
         self.stop_at_limit()
 
-    def evidence(self) -> Snapshot:
+    def crash_snapshot(self) -> Snapshot:
         return snapshot_of_completions(self.piece) if self.piece is not None else {}
 
-    def as_completions(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
+    def completions_and_group_size(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as N completions, and G."""
         texts = [self.texts(problem) for problem in problems]
         if not all(texts):
@@ -217,7 +217,7 @@ class TextModule(PolicyModule):
         given = [text for of_one in texts for text in of_one]
         return self.policy.codec.as_completions(repeated, given, self.policy.device), group
 
-    def microbatches(self, completions: Completions, group: int) -> list[Completions]:
+    def divide_into_microbatches(self, completions: Completions, group: int) -> list[Completions]:
         """Micro-batches: problems of similar length together, so that little is padding."""
         longest = completions.lengths.view(-1, group).amax(-1).cpu()
         order = longest.argsort(stable=True)
@@ -236,15 +236,15 @@ class TextModule(PolicyModule):
         means = self.validation_means.setdefault(dataloader_idx, Means())
         shown = [problem for problem in batch if self.texts(problem)]
         with torch.no_grad(), eval_mode(self.policy):
-            microbatches = self.microbatches(*self.as_completions(shown)) if shown else []
+            microbatches = self.divide_into_microbatches(*self.completions_and_group_size(shown)) if shown else []
             # A rank that has fewer joins in with a text of another: a sharded policy is gathered by all together.
             texts = [problem for of_rank in gather_over_ranks(list(shown[:1])) for problem in of_rank]
             missing = max_over_ranks(len(microbatches), self.device) - len(microbatches)
             pieces = [(piece, True) for piece in microbatches]
-            pieces += [(self.as_completions(texts[:1])[0], False) for _ in range(missing)]
+            pieces += [(self.completions_and_group_size(texts[:1])[0], False) for _ in range(missing)]
             for piece, counts in pieces:
                 count = self.denominator_part(piece)
-                loss, metrics = self.loss(piece, count)
+                loss, metrics = self.loss_and_metrics(piece, count)
                 if counts:
                     means.add(metrics | {"loss": loss}, count=float(count))
         return self.evaluate_by_execution(batch, batch_idx, dataloader_idx)

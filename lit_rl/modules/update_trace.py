@@ -44,7 +44,7 @@ def weight_and_gradient_norms(module: nn.Module, masters: Mapping[nn.Parameter, 
     }
 
 
-def likely_cause(evidence: Mapping[str, Any]) -> str:
+def likely_cause_of_nonfinite(evidence: Mapping[str, Any]) -> str:
     """Locate the first non-finite number between rewards and gradients, and say what helps."""
     inputs = ("rewards", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
     bad = [name for name in inputs if name in evidence and not evidence[name].isfinite().all()]
@@ -83,11 +83,11 @@ class UpdateTrace:
 
     def __init__(self) -> None:
         self.recorded: dict[str, Tensor] = {}
-        self.end()
+        self.drop_microbatch()
 
     def begin(self, micro: Experience) -> None:
         """Start a micro-batch."""
-        self.end()
+        self.drop_microbatch()
         self.micro = micro
 
     def record(self, logprobs: Tensor, entropy: Tensor | None) -> None:
@@ -102,11 +102,11 @@ class UpdateTrace:
                 kept = self.recorded.setdefault(name, torch.full_like(like, torch.nan))
                 kept[rows.to(kept.device), : values.shape[1]] = values.to(kept.dtype)
 
-    def end(self) -> None:
+    def drop_microbatch(self) -> None:
         """Drop the micro-batch after its update."""
         self.micro = self.logprobs = self._entropy = None
 
-    def evidence(self) -> Snapshot:
+    def crash_snapshot(self) -> Snapshot:
         """The rows as they went into the loss, and their log-probabilities now, each if known."""
         names = ("rewards", "row_mask", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
         known = {name: getattr(self.micro, name, None) for name in names} | {"logprobs": self.logprobs}

@@ -84,7 +84,7 @@ def build_recorded_rows(
     tokens = {
         name: round_significant(values[index.to(values.device)]) for name, values in known.items() if values is not None
     }
-    lengths, groups = completions.num_tokens.tolist(), completions.group_ids.tolist()
+    lengths, groups = completions.token_counts.tolist(), completions.group_ids.tolist()
     for place, row in enumerate(rows):
         judgement, turns = rollout.judgements[row], completions.turns[row]
         prompt, program, line = judgement.problem.prompt, judgement.program, judgement.outcome.line
@@ -114,7 +114,7 @@ def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | Non
         start=turn.start,
         end=turn.end,
         text=turn.text,
-        spans=tuple(turn.token_bytes),
+        spans=tuple(turn.token_byte_spans),
         stop_reason=str(turn.stop_reason),
         message="" if is_last else environment_message(rollout.completions, row, number, decode),
         outcome=outcome_fields(judgement.outcome) if runs else {"verdict": NOTHING_TO_RUN},
@@ -164,7 +164,7 @@ def round_significant(values: Tensor, digits: int = 4) -> list[list[float | None
 def rank_part(rollout: Rollout, recorded: Sequence[RecordedRow], judgements: Sequence[Judgement]) -> dict[str, Any]:
     """This rank's part of a record, for :func:`append_rank_parts`."""
     endings = Counter(outcome_label(judgement.outcome) for judgement in judgements)
-    num_groups = len(rollout.completions.groups())
+    num_groups = len(rollout.completions.rows_by_group())
     return {"num_rows": len(rollout.judgements), "num_groups": num_groups, "endings": endings, "rows": recorded}
 
 

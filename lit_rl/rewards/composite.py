@@ -90,7 +90,7 @@ class Composite(TypedArguments):
             of_row = [of_term[i] for of_term in scores]
             turns = completions.turns[i]
             columns = [(turn.start, turn.end) for turn in turns]
-            places = TokenCredit(turns[-1].token_bytes, row, judgement.program, turns[-1].start, columns)
+            places = TokenCredit(turns[-1].token_byte_spans, row, judgement.program, turns[-1].start, columns)
             lost = ((t, s) for t, s in zip(self.terms, of_row, strict=True) if s.value is None and t.weight)
             reason = next((f"{term.name}: {score.reason or 'no value'}" for term, score in lost), None)
             if reason is not None:

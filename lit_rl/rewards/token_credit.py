@@ -40,9 +40,9 @@ from torch import Tensor
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.program import SourceReader, without_future
-from lit_rl.math.masking import last_tokens
+from lit_rl.math.masking import last_token_mask
 from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
-from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Problem, Program, to_int64
+from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Problem, Program, int64_tensor
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _WORD = re.compile(rb"[\w\x80-\xff]*")
@@ -260,7 +260,7 @@ class TokenCredit:
 
     def columns_overlapping(self, start: int, end: int) -> Tensor:
         """Columns of the tokens that overlap bytes ``start`` to ``end``; for an empty place the token at its byte."""
-        first, after = self._overlapping_range(to_int64([start]), to_int64([end]))
+        first, after = self._overlapping_range(int64_tensor([start]), int64_tensor([end]))
         return self._tokens[int(first) : int(after)]
 
     def split_scores(self, scores: Sequence[tuple[float, TermScore]]) -> CreditParts:
@@ -288,7 +288,7 @@ class TokenCredit:
 
     def _add_amounts(self, places: Sequence[_SpanReward], flagged: Tensor, decided: Tensor) -> list[bool]:
         """Add the amounts of places to their tokens; False for a place that has none."""
-        starts, ends = to_int64(place.start for place in places), to_int64(place.end for place in places)
+        starts, ends = int64_tensor(place.start for place in places), int64_tensor(place.end for place in places)
         is_turn = torch.tensor([place.is_turn for place in places])
         amounts = torch.tensor([place.amount for place in places], dtype=torch.float64)
         # Ranges of positions: first the tokens that bytes can flag, then all columns, which turns consist of.
@@ -301,7 +301,7 @@ class TokenCredit:
         found = counts > 0
         deciding = positions[(first + counts - 1)[found]]  # of a turn
         spans = ~is_turn[found]
-        needed = torch.maximum(ends, to_int64(place.until for place in places))
+        needed = torch.maximum(ends, int64_tensor(place.until for place in places))
         deciding[spans] = self._deciding_columns(starts[found][spans], needed[found][spans])
         decided.index_add_(0, deciding, amounts[found])
         return found.tolist()
@@ -380,9 +380,9 @@ def credit_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Te
     """
     if credit == "terminal":
         return torch.zeros_like(rewards.decided)
-    return rewards.decided * (mask & ~last_tokens(mask))
+    return rewards.decided * (mask & ~last_token_mask(mask))
 
 
 def credit_last_token(rewards: Tensor, mask: Tensor) -> Tensor:
     """[N, T] with each reward [N] on the last token of its row that the policy chose."""
-    return torch.where(last_tokens(mask), rewards[:, None], 0.0)
+    return torch.where(last_token_mask(mask), rewards[:, None], 0.0)

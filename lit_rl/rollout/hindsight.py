@@ -97,7 +97,7 @@ class Hindsight(TypedArguments):
             if self.shows != "solution" and public is not None and public.runs_program and failed:
                 running[row] = judge.start_program(judgement.problem, judgement.program, public)
         outcomes = {row: outcome.result() for row, outcome in running.items()}
-        lengths = rows.on_host.num_tokens.tolist()
+        lengths = rows.on_host.token_counts.tolist()
         own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]
         prompts, shown = [], []
         for row, (problem, ids) in enumerate(zip(rows.problems, own, strict=True)):
@@ -136,7 +136,7 @@ class Hindsight(TypedArguments):
         """The next row of the group that passed with another program, counted from this one on."""
         if self.shows == "feedback":
             return None
-        group = rollout.completions.groups()[int(rollout.completions.group_ids[row])]
+        group = rollout.completions.rows_by_group()[int(rollout.completions.group_ids[row])]
         at = group.index(row)
         others = group[at + 1 :] + group[:at]
         passed = (other for other in others if rollout.judgements[other].outcome.passed)

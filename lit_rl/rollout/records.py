@@ -19,7 +19,7 @@ from lit_rl.execution.program import Wanted, with_prefix
 from lit_rl.models.policy import Policy
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.training.progress import Clock, Progress
+from lit_rl.training.progress import Progress, StepClock
 from lit_rl.types import Completions, Experience, Judgement, Problem, Program, Sampling
 
 
@@ -197,7 +197,7 @@ def reference_answer(problem: Problem) -> str:
     if not problem.check.runs_program or (problem.continues_program and rest != problem.reference):
         return rest
     block = f"{rest.strip(chr(10))}\n```"
-    if not problem.opens_block:
+    if not problem.prompt_opens_fence:
         block = f"```{problem.check.language}\n{block}"
     for answer in (block, rest) if isinstance(problem.prompt, str) else ():
         cuts = (answer.find(string) for string in problem.stop_strings)
@@ -234,7 +234,7 @@ class TrainedModule(Protocol):
     sampler: Any
     sampling: Sampling | None
     update: Any
-    clock: Clock
+    clock: StepClock
     seed: int
     metric_prefix: str
 

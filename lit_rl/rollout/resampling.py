@@ -26,7 +26,7 @@ from lit_rl.types import Completions, Problem
 def one_sided_groups(rollout: Rollout) -> list[int]:
     """Numbers of the groups whose judged completions all passed or all did not."""
     found = []
-    for number, rows in rollout.completions.groups().items():
+    for number, rows in rollout.completions.rows_by_group().items():
         verdicts = [rollout.judgements[row].outcome.verdict for row in rows]
         passed, failed = verdicts.count(Verdict.PASSED), verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
         if passed in (0, len(verdicts) - failed):
@@ -72,10 +72,10 @@ def replace_groups(rollout: Rollout, groups: Sequence[int], fresh: Rollout) -> R
         groups: numbers of the groups to replace, as many as ``fresh`` has.
         fresh: other groups; they may have more rows or fewer.
     """
-    new = dict(zip(groups, fresh.completions.groups().values(), strict=True))
+    new = dict(zip(groups, fresh.completions.rows_by_group().values(), strict=True))
     source: list[int] = []
     numbers: list[int] = []
-    for number, rows in rollout.completions.groups().items():
+    for number, rows in rollout.completions.rows_by_group().items():
         rows = [len(rollout.judgements) + row for row in new[number]] if number in new else rows
         source += rows
         numbers += [number] * len(rows)

@@ -31,7 +31,7 @@ from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout.sampler_check import SamplerCheck, check_gap
 from lit_rl.rollout.sampling_loop import PendingRollout, restore_rows, sample_rows
-from lit_rl.signature_check import NonNegativeInt, Share, typed_group
+from lit_rl.signature_check import NonNegativeInt, Share, typed_dataclass
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, rank
 from lit_rl.types import Completions, Problem, Sampling
@@ -42,7 +42,7 @@ _KEY = "pending_rollout"
 _TRAIN = "train"
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class RolloutConfig:
     """Settings for collecting rollouts.

@@ -16,7 +16,7 @@ from torch.distributed.fsdp import FSDPModule
 from lit_rl.errors import LitRLError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.policy import Policy
-from lit_rl.signature_check import PositiveFloat, PositiveInt, typed_group
+from lit_rl.signature_check import PositiveFloat, PositiveInt, typed_dataclass
 from lit_rl.training.ranks import Means
 from lit_rl.types import Completions, Problem, Sampling
 
@@ -29,7 +29,7 @@ class SamplerMismatchError(LitRLError, RuntimeError):
     """An engine with weights of its own does not sample what the policy would."""
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class SamplerCheck:
     """Compare an engine's log-probabilities with the trainer's after weights arrived, before learning from rows.

@@ -180,7 +180,7 @@ def sample_rows(
     progress = Progress() if progress is None else progress
     conversations = []
     for group, problem in enumerate(problems):
-        prompt = policy.codec.prompt(problem)
+        prompt = policy.codec.encode_fitting_prompt(problem)
         if not environment.leaves_room(len(prompt)):
             raise UsageError(
                 f"the prompt of problem {problem.task_id} has {len(prompt)} tokens, and max_row_tokens of "
@@ -291,7 +291,7 @@ class _SamplingLoop:
         limit = self.environment.max_message_tokens
         message = message if limit is None else self.codec.truncate_middle(message, limit)
         last = conversation.turns[-1]
-        ids = self.codec.extend(
+        ids = self.codec.encode_message(
             conversation.problem, tuple(conversation.ids[last.start : last.end]), last.stop_reason, message
         )
         if self.tokens_left(conversation, len(ids)) < 1:

@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from lit_rl.errors import ArgumentError
-from lit_rl.signature_check import check, constructor_parameters
+from lit_rl.signature_check import check_and_convert, constructor_parameters
 
 Curve = list[tuple[int, float]]
 """(rollouts or updates done, value), in order."""
@@ -276,7 +276,7 @@ def _build_dataclass(kind: type[Made], item: Mapping[str, Any], **built: Any) ->
 def require_field_types(where: str, item: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
     """Raise ArgumentError unless fields are of these types; one that is missing is ``None``."""
     for name, hint in hints.items():
-        check(item.get(name), hint, f"{where}.{name}")
+        check_and_convert(item.get(name), hint, f"{where}.{name}")
 
 
 def _require_types(where: str, values: Iterable[Any], kinds: set[type]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from lit_rl.errors import ArgumentError
-from lit_rl.foreign_files import load_yaml, open_regular
+from lit_rl.foreign_files import load_bounded_yaml, open_regular
 
 CONFIG_FILE = "config.yaml"
 NOT_SET = "not set"
@@ -78,7 +78,7 @@ def read_settings(folder: Path) -> dict[str, str]:
 
 def setting_texts_by_name(config: str | Mapping[str, Any]) -> dict[str, str]:
     """Every setting of a configuration, as YAML or as read, by its name; where the run is saved is left out."""
-    read = load_yaml(config) if isinstance(config, str) else config
+    read = load_bounded_yaml(config) if isinstance(config, str) else config
     flat = dict(_flatten("", read, _one_line_text)) if isinstance(read, Mapping) else {}
     return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
 

@@ -109,7 +109,7 @@ class RunFolder:
             rank_zero_warn(f"checkpoint {path} is broken ({fault}): using the one before it")
         return None
 
-    def remove_incomplete(self) -> None:
+    def remove_or_rename_broken(self) -> None:
         """Clean up after a run that died: remove half-written checkpoints, rename broken ones."""
         for part in self.path.glob(".*.ckpt.part"):
             remove_path(part)
@@ -121,7 +121,7 @@ class RunFolder:
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    def paths_for(self, name: str) -> tuple[Path, Path]:
+    def part_and_final_paths(self, name: str) -> tuple[Path, Path]:
         """Return the path to write a checkpoint to, and its final path once it is complete."""
         return self.path / f".{name}.ckpt.part", self.path / f"{name}.ckpt"
 
@@ -145,28 +145,28 @@ class RunFolder:
         fresh.symlink_to(target.name)
         os.replace(fresh, self.path / f"{name}.ckpt")
 
-    def target(self, name: str) -> Path | None:
+    def link_target(self, name: str) -> Path | None:
         """The checkpoint that a link points to, if it exists."""
         link = self.path / f"{name}.ckpt"
         return link.resolve() if link.is_symlink() and link.exists() else None
 
     def prune(self, keep: int) -> None:
         """Remove all but the newest ``keep`` checkpoints and the best one."""
-        best = self.target("best")
+        best = self.link_target("best")
         for path in self.checkpoints()[:-keep]:
             if best is None or path.name != best.name:
                 remove_path(path)
 
     # -- notes ---------------------------------------------------------------------------------------------
 
-    def notes(self) -> dict[str, Any]:
+    def read_notes(self) -> dict[str, Any]:
         """Read the notes that one start of the run leaves for the next."""
         return _read_json(self.path / "run.json")
 
-    def note(self, **values: Any) -> None:
+    def add_notes(self, **values: Any) -> None:
         """Add to the notes."""
         fresh = self.path / ".run.json"
-        fresh.write_text(json.dumps({**self.notes(), **values}))
+        fresh.write_text(json.dumps({**self.read_notes(), **values}))
         os.replace(fresh, self.path / "run.json")
 
 
@@ -212,7 +212,7 @@ def _flush_to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
-def checkpoint_in(path: Path, name: str = "last") -> Path:
+def resolve_checkpoint_path(path: Path, name: str = "last") -> Path:
     """Return the checkpoint that a path means, links followed: itself, or that of a name in a run's folder."""
     if path.name == "best.ckpt" and not path.exists():
         path, name = path.parent, "best"
@@ -220,7 +220,7 @@ def checkpoint_in(path: Path, name: str = "last") -> Path:
         path = path / "last.ckpt" if (path / "last.ckpt").exists() else path
         return path.resolve() if path.is_symlink() else path
     run = RunFolder(path)
-    if found := run.target(name):
+    if found := run.link_target(name):
         return found
     there = run.checkpoints()
     remedy = f"set Checkpointing's monitor and train until a validation, or take {there[-1].name}" if there else ""
@@ -234,7 +234,7 @@ _GIVE = "give a .ckpt file of a run, or the folder of a run"
 _MAX_KEYS = 5
 
 
-def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
+def read_checkpoint_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
     """The content of a checkpoint that is one file, on the CPU."""
     if not zipfile.is_zipfile(path):  # torch writes such archives, whose list of contents stands at the end
         raise UsageError(f"{path} is not a checkpoint, or not a whole one; {_GIVE}")
@@ -255,18 +255,18 @@ def require_checkpoint(path: Any) -> None:
     if path is None or "://" in str(path):
         return
     if Path(path).is_file():
-        read_file(Path(path), lazily=True)
+        read_checkpoint_file(Path(path), lazily=True)
     elif not (Path(path) / ".metadata").exists():
         raise _missing_checkpoint_error(Path(path))
 
 
-def holds_model(folder: Path) -> bool:
+def holds_model_or_adapter(folder: Path) -> bool:
     """Return whether a folder holds a model or an adapter, as transformers and peft write them."""
     return any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
 
 
 def _missing_checkpoint_error(path: Path) -> FileNotFoundError:
-    if holds_model(path):
+    if holds_model_or_adapter(path):
         return FileNotFoundError(
             f"{path} holds a model and no checkpoint: give it as model.policy.model; to resume or to export, {_GIVE}"
         )
@@ -279,7 +279,7 @@ _PREFIX = "state_dict."
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """A whole checkpoint on the CPU, from a file or from a folder of shards of any number of ranks."""
     if path.is_file():
-        return read_file(path)
+        return read_checkpoint_file(path)
     if not (path / META_FILE).is_file():
         raise _missing_checkpoint_error(path)
     entries = FileSystemReader(path).read_metadata().state_dict_metadata.items()

@@ -28,7 +28,7 @@ def torch_dtype(name: str) -> torch.dtype:
 _KEY = "masters"
 
 
-def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any]]) -> Optimizer:
+def build_optimizer_with_masters(make: Callable[[Any], Optimizer], groups: list[dict[str, Any]]) -> Optimizer:
     """Build an optimizer over the groups' parameters, or over float32 masters of those that are narrower.
 
     The masters are part of the optimizer's state, so a resumed run continues from them. Call

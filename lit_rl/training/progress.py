@@ -12,7 +12,7 @@ from lit_rl.errors import UsageError
 Unit = Literal["rollout", "update"]
 
 
-class Clock:
+class StepClock:
     """Counts the training steps of a run: the x-axis of its curves, and its end.
 
     Args:
@@ -97,7 +97,7 @@ class Progress:
         return len(self._verdicts)
 
     @property
-    def waits(self) -> list[float]:
+    def queue_seconds(self) -> list[float]:
         """Seconds that each judged program waited: from submission to verdict, less its run time."""
         return list(self._waits)
 
@@ -121,7 +121,7 @@ class Progress:
             self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + now - self._since
             self.phase, self._since = phase, now
 
-    def end(self) -> dict[Phase, float]:
+    def end_and_take_seconds(self) -> dict[Phase, float]:
         """Stop; returns seconds by phase, with those of the wait before the start."""
         self.enter("waiting")
         seconds = dict(self.seconds)

@@ -143,7 +143,7 @@ class Means:
 
 
 @contextmanager
-def sums_of_gradients(model: nn.Module, now: bool, *, whole: bool = False) -> Iterator[None]:
+def syncing_gradients_if(model: nn.Module, now: bool, *, whole: bool = False) -> Iterator[None]:
     """Inside, a backward pass sums gradients over ranks only if it is to be ``now``; else a later one sums them too.
 
     Args:
@@ -216,7 +216,7 @@ def naming_phase(name: str) -> Iterator[None]:
     del _phases[depth:]
 
 
-def rank_and_phase() -> str:
+def describe_rank_and_phase() -> str:
     """Rank and phase, such as ``rank 1 of 2, while sampling``; empty in a run of one process."""
     if world_size() == 1:
         return ""
@@ -269,7 +269,7 @@ def shard(
             fully_shard(unit, mesh=mesh, mp_policy=policy, offload_policy=home)
 
 
-def recompute_activations(model: nn.Module, *, offload: bool = False) -> None:
+def enable_activation_checkpointing(model: nn.Module, *, offload: bool = False) -> None:
     """Compute the activations of each layer again in the backward pass, in train and in eval mode alike.
 
     The checkpointing of transformers acts only in train mode, and updates run in eval mode.
@@ -315,7 +315,7 @@ def broadcast_from_rank_0(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, t
     on the meta device and calling ``reset_parameters`` gets both silently wrong.)
     """
     device = device_of(mesh)
-    own = list(tensors_outside_units(unit))
+    own = list(tensors_of_unit(unit))
     kinds = [[(name, tensor.shape, tensor.dtype) for _, name, tensor in own]]
     mine = kinds[0]
     dist.broadcast_object_list(kinds, 0)
@@ -334,21 +334,21 @@ def broadcast_from_rank_0(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, t
         store[name] = filled[id(tensor)][1]
 
 
-def tensors_outside_units(unit: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
+def tensors_of_unit(unit: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
     """Parameters, buffers and plain tensors of a unit, each with the dictionary and the name it is kept under."""
-    for module in modules_outside_units(unit):
+    for module in modules_of_unit(unit):
         for store in (module._parameters, module._buffers, vars(module)):
             for name, value in store.items():
                 if isinstance(value, Tensor):
                     yield store, name, value
 
 
-def modules_outside_units(root: nn.Module) -> Iterator[nn.Module]:
+def modules_of_unit(root: nn.Module) -> Iterator[nn.Module]:
     """A unit and the modules below it that are in no other unit."""
     yield root
     for child in root.children():
         if not isinstance(child, FSDPModule):
-            yield from modules_outside_units(child)
+            yield from modules_of_unit(child)
 
 
 def device_of(mesh: DeviceMesh) -> torch.device:

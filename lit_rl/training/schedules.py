@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, CyclicLR, ReduceLROnPlateau
 
 from lit_rl.errors import UsageError
-from lit_rl.training.progress import Clock
+from lit_rl.training.progress import StepClock
 
 Make = Callable[[Optimizer], Any]
 
@@ -31,23 +31,23 @@ _ENDED = 0.05
 _ROUNDING = 1e-9
 
 
-def measured_states(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def plateau_measurements(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The part to load of the schedules' states in a checkpoint: what was measured, no arguments."""
     return [{key: one[key] for key in MEASURED} for one in states if "num_bad_epochs" in one]
 
 
-def schedule_at_step(make: Make, optimizer: Optimizer, clock: Clock) -> Any:
+def build_schedule_at_step(make: Make, optimizer: Optimizer, clock: StepClock) -> Any:
     """Build a schedule and step it to where the run is, after checking how it continues until the run's end."""
-    schedule, rates = _fast_forward_schedule(make, optimizer, min(clock.limit or 0, _LOOKED_AHEAD))
+    schedule, rates = _schedule_and_rate_history(make, optimizer, min(clock.limit or 0, _LOOKED_AHEAD))
     if isinstance(schedule, ReduceLROnPlateau):
         return None
     cycles = isinstance(schedule, CyclicLR | CosineAnnealingWarmRestarts)
     for of_group in zip(*rates, strict=True):
         _require_rates(of_group, f"update.lr_scheduler: {type(schedule).__name__}", clock, cycles=cycles)
-    return _fast_forward_schedule(make, optimizer, clock.count)[0]
+    return _schedule_and_rate_history(make, optimizer, clock.count)[0]
 
 
-def _fast_forward_schedule(make: Make, optimizer: Optimizer, steps: int) -> tuple[Any, list[list[float]]]:
+def _schedule_and_rate_history(make: Make, optimizer: Optimizer, steps: int) -> tuple[Any, list[list[float]]]:
     """The schedule after some steps from its start, and the rates of all groups at each step."""
     for group in optimizer.param_groups:
         # Where OneCycleLR was, initial_lr is the small rate that a cycle begins with.
@@ -62,7 +62,7 @@ def _fast_forward_schedule(make: Make, optimizer: Optimizer, steps: int) -> tupl
     return schedule, rates
 
 
-def _require_rates(rates: Sequence[float], name: str, clock: Clock, *, cycles: bool) -> None:
+def _require_rates(rates: Sequence[float], name: str, clock: StepClock, *, cycles: bool) -> None:
     """Check the rates of one group, from the first step of the run to its last."""
     lowest = min(range(len(rates)), key=rates.__getitem__)
     if rates[lowest] < -_ROUNDING * max(rates):

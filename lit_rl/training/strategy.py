@@ -29,7 +29,7 @@ from torch.optim import Optimizer
 from lit_rl.errors import UsageError
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.ranks import layers_of, rank_and_phase, shard
+from lit_rl.training.ranks import describe_rank_and_phase, layers_of, shard
 
 META_FILE = "meta.pt"
 
@@ -184,7 +184,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         saved = {name: tuple(m.size) if isinstance(m, TensorStorageMetadata) else () for name, m in entries}
         module: Any = self.lightning_module
         weights = {n.removeprefix("state_dict."): size for n, size in saved.items() if n.startswith("state_dict.")}
-        module.prepare_to_load(weights)
+        module.prepare_and_check_weights(weights)
         state = get_model_state_dict(module)
         _read_state({"state_dict": state}, path)
         module.load_state_dict(state)
@@ -207,8 +207,11 @@ class FSDP2Strategy(ModelParallelStrategy):
 
     def on_exception(self, exception: BaseException) -> None:
         """Print the rank and phase of an exception; other ranks may be waiting for this one."""
-        if rank_and_phase():
-            print(f"{rank_and_phase()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}", flush=True)
+        if describe_rank_and_phase():
+            print(
+                f"{describe_rank_and_phase()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}",
+                flush=True,
+            )
         super().on_exception(exception)
 
 

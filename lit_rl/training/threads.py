@@ -45,7 +45,7 @@ def number_of_threads(parameters: int, now: int, *, chosen: bool) -> int:
 
 
 @contextmanager
-def threads_of_run(models: nn.Module, device: torch.device, saved: int | None = None) -> Iterator[int | None]:
+def using_run_threads(models: nn.Module, device: torch.device, saved: int | None = None) -> Iterator[int | None]:
     """Inside, torch has the run's number of threads, which is returned; ``None`` on a device that is no CPU.
 
     The number decides how sums are rounded, so a resumed run takes that of its checkpoint.
@@ -57,7 +57,7 @@ def threads_of_run(models: nn.Module, device: torch.device, saved: int | None = 
     import torch
 
     before = torch.get_num_threads()
-    chosen = any(name in os.environ for name in _NUMBER) or before not in default_num_threads()
+    chosen = any(name in os.environ for name in _NUMBER) or before not in default_thread_counts()
     size = sum(weights.numel() for weights in models.parameters())
     fresh = number_of_threads(size, before, chosen=chosen)
     number = fresh if saved is None else saved
@@ -79,7 +79,7 @@ def threads_of_run(models: nn.Module, device: torch.device, saved: int | None = 
         torch.set_num_threads(before)
 
 
-def default_num_threads() -> set[int]:
+def default_thread_counts() -> set[int]:
     """Return the numbers that torch may have chosen itself: the processors of this process, or their cores (MKL)."""
     processors = os.sched_getaffinity(0)
     siblings = (Path(f"/sys/devices/system/cpu/cpu{one}/topology/thread_siblings_list") for one in processors)

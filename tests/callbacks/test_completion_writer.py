@@ -101,7 +101,7 @@ def test_what_passed_is_learned_as_it_was_sampled(make: Any, tmp_path: Path, kee
     assert [problem.fields["demonstration"] for problem in problems] == [row.turns[-1].text for row in distinct]
     module = make()
     module.policy.load()
-    completions, group = module.as_completions(problems)
+    completions, group = module.completions_and_group_size(problems)
     assert group == 1
     assert {len(row.turns) for row in distinct} == {1, 2}
     for number, row in enumerate(distinct):
@@ -127,7 +127,7 @@ def test_rows_whose_learned_turn_does_not_fit_teach_nothing(make: Any, tmp_path:
         room, start = 12 - len(row.prompt_ids), row.turns[-1].start
         last_alone = replace(problem, fields={**problem.fields, "learned_from": start})
         cut = len(row.tokens["ids"]) > room
-        assert module.count_truncated(last_alone) == (int(cut), not cut or start < room)
+        assert module.truncated_count_and_trainable(last_alone) == (int(cut), not cut or start < room)
         found.add((cut, start < room))
     assert found == {(False, True), (True, True), (True, False)}
 
@@ -151,9 +151,9 @@ def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     module = make()
     module.policy.load()
     with pytest.raises(ValueError, match="several turns need the tokenizer"):
-        module.as_completions(changed)
+        module.completions_and_group_size(changed)
     with pytest.raises(ValueError, match="no other demonstrations in their batches"):
-        module.as_completions([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
+        module.completions_and_group_size([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
     one_turn = [problem for problem in changed if len(problem.fields["row"].turns) == 1]
-    completions, _ = module.as_completions(one_turn)
+    completions, _ = module.completions_and_group_size(one_turn)
     assert completions.texts == tuple(problem.fields["demonstration"] for problem in one_turn)

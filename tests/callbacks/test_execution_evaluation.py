@@ -19,7 +19,7 @@ from lit_rl.callbacks.completion_log import conversation_messages, row_as_markdo
 from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout, SingleTurn
-from lit_rl.training.progress import Clock
+from lit_rl.training.progress import StepClock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
 P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
@@ -41,7 +41,7 @@ def rollout(verdicts: dict[str, list[Verdict]], fenced: bool = True) -> Rollout:
         sampler_logprobs=ids.float(),
         stop_reasons=(StopReason.EOS,) * n,
         texts=("a`b",) * n,
-        token_bytes=((),) * n,
+        token_byte_spans=((),) * n,
         group_size=len(rows) // len(verdicts),
     )
     judgements = [
@@ -60,7 +60,7 @@ class Module:
         self.collector = SimpleNamespace(environment=SingleTurn())
         self.policy, self.rewards = SimpleNamespace(codec=SimpleNamespace(decode=None)), None
         self.logged: dict[str, float] = {}
-        self.clock = Clock("rollout")
+        self.clock = StepClock("rollout")
         self.clock.count = 7
 
     def log_dict(self, metrics: dict[str, float]) -> None:

@@ -135,7 +135,7 @@ def test_a_terminal_is_drawn_every_second_while_one_rollout_goes_on(
             time.sleep(0.01)
         return inner(rollout)
 
-    monkeypatch.setattr(module, "reward", slow)
+    monkeypatch.setattr(module, "compute_rewards", slow)
     run(module, tmp_path, ProgressScreen(live=True))
     assert "rewarding" in drawings.getvalue() and "1 of 1   " in drawings.getvalue()
     for thread in threading.enumerate():
@@ -237,7 +237,7 @@ def test_an_exception_gives_the_terminal_back_and_says_where_it_came(
     def broken(rollout: Any) -> Any:
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr(module, "reward", broken)
+    monkeypatch.setattr(module, "compute_rewards", broken)
     with pytest.raises(RuntimeError, match="out of order"):
         run(module, tmp_path, ProgressScreen(live=True))
     assert "ended in rollout 1, rewarding" in capsys.readouterr().out

@@ -128,7 +128,7 @@ class Sums(pl.Callback):
         self.rows: dict[str, list[tuple[float, Verdict]]] = {}
         for reward, judgement in zip(finished.rewards.rewards.tolist(), judgements, strict=True):
             self.rows.setdefault(task_of(judgement.problem), []).append((reward, judgement.outcome.verdict))
-        groups = finished.rollout.completions.groups().values()
+        groups = finished.rollout.completions.rows_by_group().values()
         assert all(len({task_of(judgements[row].problem) for row in rows}) == 1 for rows in groups)
 
 

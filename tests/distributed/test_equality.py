@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from lit_rl.models import FSDP2Strategy, SeparateCritic
 from lit_rl.modules import GRPO, PPO, minibatches, rollout_module
-from lit_rl.modules.minibatches import pad_to_equal_count
+from lit_rl.modules.minibatches import equalize_microbatch_count
 from lit_rl.training.ranks import unsharded
 
 
@@ -68,11 +68,11 @@ def test_a_budget_of_tokens_changes_nothing_on_two_ranks(
         parts: list[int] = []
 
         def counted(*given: Any) -> Any:
-            parts.append(len(microbatches := pad_to_equal_count(*given)))
+            parts.append(len(microbatches := equalize_microbatch_count(*given)))
             return microbatches
 
         for place in (minibatches, rollout_module):
-            monkeypatch.setattr(place, "pad_to_equal_count", counted)
+            monkeypatch.setattr(place, "equalize_microbatch_count", counted)
         return fit(module, name, tmp_path, devices=devices), parts
 
     alone, parts = run("auto", 1, None)

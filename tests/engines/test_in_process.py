@@ -32,7 +32,7 @@ class Passes:
 
     def __init__(self, policy: CausalLM) -> None:
         self.shapes: list[tuple[int, ...]] = []
-        policy.decoding()  # tries how the model can decode
+        policy.make_decoding()  # tries how the model can decode
         policy.model.register_forward_pre_hook(self.note, with_kwargs=True)
 
     def note(self, module: Any, args: Any, kwargs: dict[str, torch.Tensor]) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lit_rl.math.divergences import JSD, SampledReverseKL
 from lit_rl.math.linear_head import LinearHead
-from lit_rl.math.logprobs import completion_divergences
+from lit_rl.math.logprobs import logprobs_and_divergences
 
 BETAS = [1.0, 0.0, 0.5, 0.2]
 OPTIONS: list[dict[str, Any]] = [{}, {"clip": 0.3}, {"temperature": 2.0}]
@@ -86,7 +86,7 @@ def test_gradients_through_the_chunked_head_are_the_dense_ones(beta: float, clip
             entropy = -(logprobs.exp() * logprobs).sum(-1)
         else:
             project = LinearHead(matrix) if head == "matrix" else lambda z, matrix=matrix: z @ matrix.T
-            parts = completion_divergences(
+            parts = logprobs_and_divergences(
                 states, project, ids, mask, lambda rows: teacher[rows], kind,
                 temperature=0.7, chunk_tokens=chunk, with_entropy=True,
             )  # fmt: skip

@@ -12,7 +12,7 @@ from lit_rl.math.masking import (
     AggregateMode,
     aggregate,
     from_table,
-    group_sizes,
+    group_size_per_row,
     loss_denominator,
     masked_whiten,
     to_table,
@@ -166,6 +166,6 @@ def test_scattered_unequal_groups_fill_the_table_from_the_left() -> None:
     rows = torch.tensor([10, 11, 12, 13, 14, 15])
     assert to_table(rows, ids, fill=-1).tolist() == [[11, 12, 14], [10, 15, -1], [13, -1, -1]]
     assert from_table(to_table(rows, ids), ids).tolist() == rows.tolist()
-    assert group_sizes(ids).tolist() == [2, 3, 3, 1, 3, 2]
+    assert group_size_per_row(ids).tolist() == [2, 3, 3, 1, 3, 2]
     assert to_table(torch.tensor([True]), torch.tensor([0]), fill=False, columns=2).tolist() == [[True, False]]
     assert to_table(torch.zeros(0), torch.zeros(0, dtype=torch.int64), columns=2).shape == (0, 2)

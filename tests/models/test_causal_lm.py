@@ -118,7 +118,7 @@ def test_a_stop_string_cuts_the_text_but_keeps_the_ids(tiny_policy: CausalLM) ->
     assert done.texts == ("ab",)
     assert done.stop_reasons == (StopReason.STOP_STRING,)
     assert done.completion_ids[0].tolist() == ids[:4]
-    assert done.token_bytes[0] == ((0, 1), (1, 2), (2, 2), (2, 2))
+    assert done.token_byte_spans[0] == ((0, 1), (1, 2), (2, 2), (2, 2))
 
 
 @of_gpt2

@@ -89,7 +89,7 @@ def test_a_last_message_of_the_assistant_begins_the_turn(template: str) -> None:
     assert of.tokenizer.decode(of.encode(begun)) == opened + after
     plain = Problem("p", (USER,), ReferenceText(""))
     turn = (tuple(of.tokenizer("x")["input_ids"]), StopReason.STOP_STRING, "No.")
-    assert of.extend(begun, *turn) == of.extend(plain, *turn)
+    assert of.encode_message(begun, *turn) == of.encode_message(plain, *turn)
 
 
 @pytest.mark.parametrize("closes", [True, False])
@@ -116,7 +116,7 @@ def test_a_conversation_goes_on_as_its_template_renders_it(
         written = of.encode_text(space + answer) + (of.encode_text(end) if closes and end else ())
         reason = StopReason.EOS if closes else StopReason.LENGTH
         before = ids + written
-        ids = before + of.extend(problem, written, reason, CONVERSATION[1].strip())
+        ids = before + of.encode_message(problem, written, reason, CONVERSATION[1].strip())
         assert ids[: len(before)] == before
     said = [{"role": "user", "content": CONVERSATION[1].strip()}]
     turns = [{"role": "assistant", "content": CONVERSATION[0]}, *said]
@@ -128,16 +128,16 @@ def test_white_space_before_the_end_token_is_the_templates_own() -> None:
     """Llama 2 writes a space before it; the policy ends where it wants."""
     of, problem = codec(LLAMA_2), Problem("p", (USER,), ReferenceText(""))
     end = of.encode_text("</s>")
-    closed = of.extend(problem, (*of.encode_text(" x"), *end), StopReason.EOS, "no")
+    closed = of.encode_message(problem, (*of.encode_text(" x"), *end), StopReason.EOS, "no")
     assert closed == of.encode_text("<s>[INST] no [/INST]")
-    assert of.extend(problem, of.encode_text(" x"), StopReason.LENGTH, "no") == end + closed
+    assert of.encode_message(problem, of.encode_text(" x"), StopReason.LENGTH, "no") == end + closed
 
 
 @pytest.mark.parametrize(("template", "begin"), [(COUNTS, (USER,)), (MOVES_SYSTEM, (SYSTEM, USER))])
 def test_a_template_that_rewrites_history_is_refused_when_a_second_turn_is_asked_for(template: str, begin: Any) -> None:
     of, problem = codec(template), Problem("p", begin, ReferenceText(""))
     assert of.encode(problem)  # one turn is no matter
-    for ask in (lambda: of.require_extendable(problem), lambda: of.extend(problem, (), StopReason.EOS, "no")):
+    for ask in (lambda: of.require_extendable(problem), lambda: of.encode_message(problem, (), StopReason.EOS, "no")):
         with pytest.raises(RewritesHistoryError):
             ask()
     if template == MOVES_SYSTEM:
@@ -209,7 +209,7 @@ def test_three_turns_keep_what_was_sampled(template: str, arguments: dict[str, A
         said = f"thought {turn}\n</think>\n\nf{turn}<|im_end|>"
         spoken = of.encode_text(said)
         with pytest.warns(UserWarning, match="keep each turn as it was sampled") if not turn else nullcontext():
-            more = of.extend(PROBLEM, spoken, StopReason.EOS, f"It fails {turn}.")
+            more = of.encode_message(PROBLEM, spoken, StopReason.EOS, f"It fails {turn}.")
         ids += [*spoken, *more]
         text += f"{said}\n<|im_start|>user\nIt fails {turn}.<|im_end|>\n<|im_start|>assistant\n{opening}"
         assert of.tokenizer.decode(ids) == text

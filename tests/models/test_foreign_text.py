@@ -74,7 +74,7 @@ def test_a_message_of_a_chat_spells_special_tokens_as_text(codec: TextCodec) -> 
 @pytest.mark.parametrize("prompt", [({"role": "user", "content": "Write f."},), "def f():"], ids=["chat", "text"])
 def test_a_message_of_the_environment_spells_special_tokens_as_text(codec: TextCodec, prompt: Any) -> None:
     problem, said = Problem("p", prompt, ReferenceText("")), hostile(codec)
-    added, harmless = (codec.extend(problem, (), StopReason.LENGTH, text) for text in (said, "ok"))
+    added, harmless = (codec.encode_message(problem, (), StopReason.LENGTH, text) for text in (said, "ok"))
     assert specials(codec, added) == specials(codec, harmless)
     assert text_of(codec, added) == text_of(codec, harmless).replace("ok", said)
 
@@ -101,7 +101,7 @@ def test_a_shortened_message_is_counted_as_it_is_encoded(codec: TextCodec) -> No
     shorter = codec.truncate_middle(hostile(codec) * 40, 100)
     begin, _, end = shorter.partition("\n[... left out ...]\n")
     assert hostile(codec).startswith(begin[:30]) and hostile(codec).endswith(end[-30:])
-    assert 80 < len(codec.extend(problem, (), StopReason.LENGTH, shorter)) <= 100
+    assert 80 < len(codec.encode_message(problem, (), StopReason.LENGTH, shorter)) <= 100
 
 
 def test_text_without_special_tokens_is_encoded_as_the_template_alone_would(codec: TextCodec) -> None:

@@ -13,7 +13,7 @@ from lit_rl.errors import ArgumentError
 from lit_rl.math.linear_head import LinearHead
 from lit_rl.models import CausalLM, LoRA, decoding, probe
 from lit_rl.models.decoding import Decoding
-from lit_rl.models.family import UnsupportedModelError, check_projection, decoder_of, projection
+from lit_rl.models.family import UnsupportedModelError, check_projection, decoder_of, output_projection
 
 GPT2 = config_of("gpt2")
 
@@ -74,8 +74,8 @@ def test_logits_are_the_models_own(byte_tokenizer: str, family: str, setting: di
         hidden = decoder_of(model)(input_ids=ids).last_hidden_state[0]
         own = model(input_ids=ids).logits[0]
         plain = model.get_output_embeddings()(hidden)
-        assert torch.allclose(projection(model)(hidden), own, atol=1e-6)
-        assert isinstance(projection(model), LinearHead)
+        assert torch.allclose(output_projection(model)(hidden), own, atol=1e-6)
+        assert isinstance(output_projection(model), LinearHead)
     assert not setting or (plain - own).abs().max() > 0.3 * own.abs().max()
 
 
@@ -107,10 +107,10 @@ def test_a_policy_with_unknown_logits_does_not_load_even_without_a_probe(byte_to
 def test_an_output_layer_that_does_more_is_called(byte_tokenizer: str) -> None:
     """Adapters on it, and hooks."""
     adapted = loaded(byte_tokenizer, TINY_QWEN2, lora=LoRA(rank=2, target_modules=["lm_head"]))
-    assert not isinstance(projection(adapted), LinearHead)
+    assert not isinstance(output_projection(adapted), LinearHead)
     hooked = loaded(byte_tokenizer, TINY_QWEN2)
     hidden = torch.randn(3, hooked.config.hidden_size)
-    before = projection(hooked)(hidden)
+    before = output_projection(hooked)(hidden)
     hooked.get_output_embeddings().register_forward_hook(lambda module, args, output: output + 1)
-    assert not isinstance(projection(hooked), LinearHead)
-    torch.testing.assert_close(projection(hooked)(hidden), before + 1)
+    assert not isinstance(output_projection(hooked), LinearHead)
+    torch.testing.assert_close(output_projection(hooked)(hidden), before + 1)

@@ -17,8 +17,8 @@ from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
 
 from lit_rl.engines import Generation, InProcess, Request
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic, padding
-from lit_rl.models.critic import ValueHead, values_of
-from lit_rl.models.decoding import Decoding, Groups, SharedDecoding
+from lit_rl.models.critic import ValueHead, values_and_tail_values
+from lit_rl.models.decoding import Decoding, PromptGroups, SharedDecoding
 from lit_rl.models.family import relative_gap
 from lit_rl.models.padding import (
     can_share_prompts,
@@ -26,9 +26,9 @@ from lit_rl.models.padding import (
     expand_to_rows,
     pad_left,
 )
-from lit_rl.models.probe import can_decode_from_shared_prompts, logits_while_decoding, probe_rows
+from lit_rl.models.probe import can_decode_from_shared_prompts, logits_while_decoding, probe_ids_and_mask
 from lit_rl.modules import Objective, RolloutModule
-from lit_rl.modules.minibatches import microbatches_of
+from lit_rl.modules.minibatches import divide_into_microbatches
 from lit_rl.types import Completions, Sampling, StopReason
 
 Make = Callable[..., RolloutModule]
@@ -61,7 +61,7 @@ def everything(policy: CausalLM, done: Completions, share: bool) -> tuple[torch.
     torch.nn.init.constant_(head.weight, 0.3)
     logprobs, entropy = policy(done, 0.7, True)
     assert entropy is not None
-    values, tails = values_of(completion_states(policy.model, done, share=share), head, done)
+    values, tails = values_and_tail_values(completion_states(policy.model, done, share=share), head, done)
     found = torch.cat([logprobs[done.completion_mask], entropy[done.completion_mask]])
     found = torch.cat([found, values[done.completion_mask], tails])
     learning = [p for p in policy.parameters() if p.requires_grad]
@@ -219,9 +219,9 @@ def test_microbatches_stay_within_a_budget_of_tokens(
     """Two groups of two short and two long completions; a row that is too long goes alone."""
     said = [[[2]], [[2] * 6], [[2] * 6], [[2]]] * 2
     done = rows_of([[119] * prompt] * 8, said, group_size=4)
-    found = [piece.tolist() for piece in microbatches_of(done, torch.arange(8), size, budget, shares)]
+    found = [piece.tolist() for piece in divide_into_microbatches(done, torch.arange(8), size, budget, shares)]
     assert found == pieces
-    assert microbatches_of(done, torch.arange(0), size, budget, shares) == []
+    assert divide_into_microbatches(done, torch.arange(0), size, budget, shares) == []
 
 
 def test_rows_add_to_their_prompts_gradient_in_the_same_order_every_time() -> None:
@@ -274,7 +274,7 @@ def written(decoding: Decoding, prompts: list[tuple[int, ...]], copies: list[int
             stay = torch.arange(len(held)) % 3 != step % 3
             decoding.keep_rows(stay.nonzero()[:, 0])
             held = held[stay]
-        logits.append(decoding.append(drawn[step, held]))
+        logits.append(decoding.decode_step(drawn[step, held]))
     return torch.cat(logits)
 
 
@@ -313,7 +313,7 @@ def test_rows_that_join_others_are_written_as_if_alone(
         logits = []
         if ages:
             written = torch.cat([tokens[i, : 3 - i % 2, age] for i, age in ages.items()])
-            logits.append(decoding.append(written))
+            logits.append(decoding.decode_step(written))
             ages = {i: age + 1 for i, age in ages.items()}
         if step % 7 == 0 and step // 7 < 10:
             logits.append(decoding.prefill([prompts[step // 7]], torch.zeros(3 - step // 7 % 2, dtype=torch.long), 60))
@@ -331,7 +331,7 @@ def test_rows_that_join_others_are_written_as_if_alone(
 def test_models_that_cannot_share_prompts_keep_their_own_cache(family: str, byte_tokenizer: str) -> None:
     policy = language_model(family, byte_tokenizer)
     assert can_decode_from_shared_prompts(policy.model) == (family in SHARING)
-    assert type(policy.decoding()) is (SharedDecoding if family in SHARING else Decoding)
+    assert type(policy.make_decoding()) is (SharedDecoding if family in SHARING else Decoding)
 
 
 @torch.no_grad()
@@ -343,7 +343,7 @@ def test_rounding_in_bfloat16_does_not_end_the_sharing_of_prompts(byte_tokenizer
         generator = torch.Generator().manual_seed(sum(name.encode()))
         parameter.copy_(0.6 * torch.randn(parameter.shape, generator=generator))
     policy.model.bfloat16()
-    tried = probe_rows(policy.model)
+    tried = probe_ids_and_mask(policy.model)
     plain, shared = (logits_while_decoding(kind(policy.model), *tried) for kind in (Decoding, SharedDecoding))
     assert 0.04 < relative_gap(shared, plain) < 0.08
     assert can_decode_from_shared_prompts(policy.model) and can_share_prompts(policy.model)
@@ -364,12 +364,12 @@ def test_attention_that_is_more_than_keys_and_values_is_refused(
 
 def test_a_model_that_fails_gets_its_own_attention_back(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = language_model("qwen2", byte_tokenizer)
-    decoding = policy.decoding()
+    decoding = policy.make_decoding()
     with torch.no_grad():
         decoding.prefill([(1, 2)], torch.tensor([0, 0]), 4)
-        monkeypatch.setattr(Groups, "gather", lambda *_: 1 / 0)
+        monkeypatch.setattr(PromptGroups, "group_by_prompt", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            decoding.append(torch.tensor([1, 2]))
+            decoding.decode_step(torch.tensor([1, 2]))
     assert policy.model.config._attn_implementation == "sdpa"
 
 
@@ -382,7 +382,7 @@ def test_samples_are_those_from_the_models_own_cache(byte_tokenizer: str) -> Non
     policy.codec.eos_ids = frozenset(range(0, 256, 50))
 
     def sampled(decoding: Callable[[], Decoding]) -> dict[int, Generation]:
-        policy.decoding = decoding  # type: ignore[method-assign]
+        policy.make_decoding = decoding  # type: ignore[method-assign]
         with InProcess().session(policy, Sampling(temperature=0.8)) as session:
             session.submit(requests)
             return {one.row: one for _ in range(60) for one in session.step()}

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from lit_rl.execution import ReferenceText
 from lit_rl.models.codecs.text_codec import TextCodec
-from lit_rl.models.codecs.token_bytes import _byte_level_alphabet, token_byte_spans
+from lit_rl.models.codecs.token_bytes import _byte_level_alphabet, text_and_byte_spans
 from lit_rl.models.loading.weights import load_tokenizer
 from lit_rl.types import Problem, StopReason
 
@@ -60,7 +60,7 @@ WORDS_AND_BYTES = {
 def test_each_token_has_its_bytes() -> None:
     """Those of byte-level tokenizers are compared with a loop below."""
     for name, (tokens, text, spans) in WORDS_AND_BYTES.items():
-        assert token_byte_spans(SENTENCEPIECE, ids_of(SENTENCEPIECE, tokens)) == (text, spans), name
+        assert text_and_byte_spans(SENTENCEPIECE, ids_of(SENTENCEPIECE, tokens)) == (text, spans), name
 
 
 @settings(max_examples=80)
@@ -71,7 +71,7 @@ def test_any_ids_decode_to_the_same_text(data: st.DataObject) -> None:
 
 
 def check_against_decode(tokenizer: Any, ids: list[int]) -> None:
-    text, spans = token_byte_spans(tokenizer, ids)
+    text, spans = text_and_byte_spans(tokenizer, ids)
     assert text == decode(tokenizer, ids)
     assert len(spans) == len(ids)
     assert all(start <= end for start, end in spans)
@@ -85,7 +85,7 @@ def test_a_decoder_that_moves_bytes_is_refused() -> None:
     backend = Tokenizer(models.WordPiece(vocab={"a": 0}, unk_token="a"))
     backend.decoder = decoders.WordPiece()
     with pytest.raises(ValueError, match="decodes by WordPiece, which does not keep bytes in place"):
-        token_byte_spans(PreTrainedTokenizerFast(tokenizer_object=backend), [0])
+        text_and_byte_spans(PreTrainedTokenizerFast(tokenizer_object=backend), [0])
 
 
 @settings(max_examples=60, deadline=None)
@@ -112,7 +112,7 @@ WORDS = byte_level_of(PIECES)
 @given(st.lists(st.sampled_from(PIECES), max_size=24))
 def test_spans_are_those_of_a_loop_over_bytes(pieces: list[bytes]) -> None:
     """Tokens of several bytes, whole and broken characters, and special tokens between their parts."""
-    assert token_byte_spans(WORDS, [PIECES.index(piece) for piece in pieces]) == plain_byte_spans(pieces)
+    assert text_and_byte_spans(WORDS, [PIECES.index(piece) for piece in pieces]) == plain_byte_spans(pieces)
 
 
 TEMPLATE = "<bos>{% for message in messages %}{{ message['content'] }}{% endfor %}"
@@ -159,5 +159,5 @@ def test_a_message_after_a_text_is_appended_as_it_is(codec: TextCodec) -> None:
     """Earlier ids stay, also where another split of the whole text would merge tokens."""
     problem = Problem("p", "def f():", ReferenceText(""))
     ids = tuple(codec.encode_text("    return"))
-    added = codec.extend(problem, ids, StopReason.LENGTH, "  # wrong\n")
+    added = codec.encode_message(problem, ids, StopReason.LENGTH, "  # wrong\n")
     assert codec.decode([*ids, *added], StopReason.LENGTH, ())[0] == "    return  # wrong\n"

@@ -21,9 +21,9 @@ from lit_rl.engines.engine import EngineError
 from lit_rl.engines.weight_export import (
     adapter_weights,
     full_weights,
+    gather_and_write,
     require_copyable,
     write_adapter,
-    write_collectively,
 )
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
@@ -173,7 +173,7 @@ def test_a_rank_that_cannot_write_gathers_to_the_end_and_fails(fault: type[Excep
         raise fault("no space left on device")
 
     with pytest.raises(EngineError, match=r"could not be written to place \(no space.*: set TMPDIR"):
-        write_collectively(weights(), Path("place"), write, "set TMPDIR")
+        gather_and_write(weights(), Path("place"), write, "set TMPDIR")
     assert gathered == [0, 1, 2], "other ranks would wait for this one"
 
 

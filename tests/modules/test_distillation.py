@@ -325,13 +325,13 @@ def test_the_base_without_adapters_is_the_reference_that_teaches(byte_tokenizer:
     policy.load()
     teacher = policy.make_reference()
     rows = batch(["ab", "c"])
-    before = teacher.token_logits(rows)(slice(1, 5))
+    before = teacher.lazy_token_logits(rows)(slice(1, 5))
     with torch.no_grad():
         for name, parameter in policy.named_parameters():
             if "lora_" in name:
                 parameter.add_(0.3)
-    assert torch.equal(teacher.token_logits(rows)(slice(1, 5)), before)
-    assert (policy.token_logits(rows)(slice(1, 5)) - before).abs().max() > 1e-3
+    assert torch.equal(teacher.lazy_token_logits(rows)(slice(1, 5)), before)
+    assert (policy.lazy_token_logits(rows)(slice(1, 5)) - before).abs().max() > 1e-3
 
 
 def test_what_cannot_teach_is_refused(make_module: Make, tmp_path: Path) -> None:

@@ -42,12 +42,12 @@ class Watched:
         super().__init__(*args, **kwargs)
         self.moved: dict[tuple[int, int], float] = {}
 
-    def token_loss(self, micro: Experience, logprobs: Tensor, entropy: Tensor | None) -> Any:
+    def token_losses_and_metrics(self, micro: Experience, logprobs: Tensor, entropy: Tensor | None) -> Any:
         if not self.on_policy:  # type: ignore[attr-defined]
             key = self.clock.count, self.progress.update  # type: ignore[attr-defined]
             distance = float(((logprobs.detach() - micro.old_logprobs) * micro.loss_mask).abs().max())
             self.moved[key] = max(self.moved.get(key, 0.0), distance)
-        return super().token_loss(micro, logprobs, entropy)  # type: ignore[misc]
+        return super().token_losses_and_metrics(micro, logprobs, entropy)  # type: ignore[misc]
 
 
 def fitted(tokenizer: str, folder: Path, kind: str, strategy: Any = "auto", devices: int = 1, **given: Any) -> Any:

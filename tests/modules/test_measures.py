@@ -24,7 +24,7 @@ from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.math.losses import TruncatedWeights
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Objective, RolloutConfig, RolloutModule
-from lit_rl.modules.rollout_metrics import add_entropy, metrics_of_rollout
+from lit_rl.modules.rollout_metrics import add_entropy_estimate, metrics_of_rollout
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.rollout_collector import RolloutCollector
@@ -111,7 +111,7 @@ def test_the_entropy_is_that_at_the_temperature_that_samples() -> None:
     policy = CorridorPolicy(num_cells=2)
     policy.weights = torch.nn.Embedding.from_pretrained(torch.tensor([[0.0, 0.0], [1.5, 0.0], [0.5, 0.0]]))
     means = Means()
-    add_entropy(means, policy, rows_of([[2, 2]], [[[1, 1]]]), 0.5, StreamKey(0, "entropy", 0))
+    add_entropy_estimate(means, policy, rows_of([[2, 2]], [[[1, 1]]]), 0.5, StreamKey(0, "entropy", 0))
     shares = [1 / (1 + math.exp(-logit)) for logit in (1.0, 3.0)]
     expected = [-p * math.log(p) - (1 - p) * math.log(1 - p) for p in shares]
     assert means.local()["policy/entropy"] == pytest.approx(sum(expected) / 2)
@@ -159,8 +159,8 @@ def run(make: Make, folder: Path, engine: Engine, **options: Any) -> tuple[list[
     sampling = options.pop("sampling", Sampling(num_samples=4, max_tokens=6))
     module: Any = make(engine=engine, sampling=sampling, max_rollouts=3, **options)
     logged: list[dict[str, float]] = []
-    log = module.log_rollout
-    module.log_rollout = lambda *given: logged.append(log(*given)) or logged[-1]
+    log = module.log_and_return_metrics
+    module.log_and_return_metrics = lambda *given: logged.append(log(*given)) or logged[-1]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         fit(module, folder)

@@ -39,14 +39,14 @@ def test_a_kl_is_where_the_algorithm_has_it_in_python_as_on_the_command_line(kin
     given = Objective(kl_coef=0.1, kl_kind=kind)
     if kind in ("k1", None):
         ppo = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=given).objective
-        assert (ppo.kl_in, ppo.kl_estimator, ppo.penalises_rewards) == ("reward", "k1", True)
+        assert (ppo.kl_in, ppo.effective_kl_kind, ppo.penalises_rewards) == ("reward", "k1", True)
     for algorithm in (GRPO, REINFORCE):
         if kind != "k1":
             objective = algorithm(CausalLM("folder"), TERMS, objective=given).objective
-            assert (objective.kl_in, objective.kl_estimator) == ("loss", kind or "k3_weighted")
+            assert (objective.kl_in, objective.effective_kl_kind) == ("loss", kind or "k3_weighted")
             assert not objective.penalises_rewards
     in_loss = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=Objective(kl_coef=0.1, kl_in="loss")).objective
-    assert (in_loss.kl_in, in_loss.kl_estimator) == ("loss", "k3_weighted")
+    assert (in_loss.kl_in, in_loss.effective_kl_kind) == ("loss", "k3_weighted")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_loss_of_ones_own_that_cannot_teach_is_refused(losses: Any, said: str)
     micro = Experience(rows, torch.ones(1), torch.tensor([True]), torch.ones(1, 2))
     logprobs = torch.zeros(1, 2, requires_grad=True)
     with pytest.raises(UsageError, match=said):
-        Objective(loss=Given()).token_loss(logprobs, torch.zeros(1, 2), None, micro)
+        Objective(loss=Given()).token_losses_and_metrics(logprobs, torch.zeros(1, 2), None, micro)
 
 
 @pytest.mark.parametrize(

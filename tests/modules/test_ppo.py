@@ -18,7 +18,7 @@ from lit_rl.data import Corridor, CorridorCritic, CorridorPolicy, CorridorReward
 from lit_rl.execution import TokenTarget
 from lit_rl.math.advantages import GAE
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
-from lit_rl.models.critic import ValueHead, values_of
+from lit_rl.models.critic import ValueHead, values_and_tail_values
 from lit_rl.modules import PPO, CriticConfig, Objective, RolloutModule, UpdateConfig
 from lit_rl.modules.ppo import clipped_value_loss, explained_variance
 from lit_rl.rewards.term import RewardOutput, Span, TermScore
@@ -161,7 +161,7 @@ def test_a_value_is_read_before_its_token_and_the_tail_after_the_last_one(byte_t
     head = ValueHead(1, torch.float32)
     with torch.no_grad():
         head.weight.fill_(1.0)
-        values, tails = values_of(state.float()[..., None], head, rows)
+        values, tails = values_and_tail_values(state.float()[..., None], head, rows)
     assert values[0].tolist() == [2, 3, 4, 5, 6]  # the last prompt token is state 2
     assert values[1, :2].tolist() == [102, 103]
     assert tails.tolist() == [7, 104]  # after the last real token: states 3 - 1 + 5 and 3 - 1 + 2

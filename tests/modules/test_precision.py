@@ -31,7 +31,7 @@ from lit_rl.modules import (
     UpdateConfig,
 )
 from lit_rl.modules.update_trace import NotFiniteError
-from lit_rl.training.precision import add_gradients_to_masters, build_optimizer
+from lit_rl.training.precision import add_gradients_to_masters, build_optimizer_with_masters
 from lit_rl.types import Experience, Problem, Sampling
 
 KL = Objective(kl_coef=0.1)
@@ -84,13 +84,13 @@ def test_every_module_trains_validates_and_resumes_in_each_precision(
     """First ratios are 1 and the sampler's numbers the trainer's, up to rounding; resuming changes no bit."""
     dtype, precision, wanted, rounding = ARITHMETIC[kind]
     first: list[tuple[torch.Tensor, torch.dtype]] = []
-    plain = Objective.token_loss
+    plain = Objective.token_losses_and_metrics
 
     def watched(objective: Objective, logprobs: Any, old: Any, entropy: Any, micro: Any, *coef: Any) -> Any:
         first.append(((logprobs.detach() - old)[micro.loss_mask].exp(), micro.advantages.dtype))
         return plain(objective, logprobs, old, entropy, micro, *coef)
 
-    monkeypatch.setattr(Objective, "token_loss", watched)
+    monkeypatch.setattr(Objective, "token_losses_and_metrics", watched)
     data = Texts(batch_size=3)
     whole, resumed = whole_and_resumed(
         lambda: MODULES[name](lambda lora=False: policy(byte_tokenizer, lora, dtype)),
@@ -121,7 +121,9 @@ def optimized(module: Any) -> list[torch.Tensor]:
 def test_gradients_of_micro_batches_are_summed_in_float32() -> None:
     """In bfloat16 a sum of ones ends at 256, the next number being 258."""
     weight = torch.nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
-    optimizer: Any = build_optimizer(lambda groups: torch.optim.SGD(groups, lr=1.0), [{"params": [weight]}])
+    optimizer: Any = build_optimizer_with_masters(
+        lambda groups: torch.optim.SGD(groups, lr=1.0), [{"params": [weight]}]
+    )
     for _ in range(300):
         weight.sum().backward()
         add_gradients_to_masters(optimizer)
@@ -181,16 +183,16 @@ Make = Callable[..., RolloutModule]
 class LossIsNaN(GRPO):
     """The loss of the second rollout is NaN, though all that goes into it is finite."""
 
-    def policy_loss(self, micro: Experience, denominator: torch.Tensor) -> Any:
-        loss, metrics = super().policy_loss(micro, denominator)
+    def policy_loss_and_metrics(self, micro: Experience, denominator: torch.Tensor) -> Any:
+        loss, metrics = super().policy_loss_and_metrics(micro, denominator)
         return loss * (float("nan") if self.clock.count == 1 else 1.0), metrics
 
 
 class GradientIsInfinite(GRPO):
     """The square root has a loss of 0 and an infinite slope at 0."""
 
-    def policy_loss(self, micro: Experience, denominator: torch.Tensor) -> Any:
-        loss, metrics = super().policy_loss(micro, denominator)
+    def policy_loss_and_metrics(self, micro: Experience, denominator: torch.Tensor) -> Any:
+        loss, metrics = super().policy_loss_and_metrics(micro, denominator)
         return loss + (0.0 * next(p for p in self.policy.parameters() if p.requires_grad).sum()).sqrt(), metrics
 
 

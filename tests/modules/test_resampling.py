@@ -150,6 +150,6 @@ def test_groups_of_other_sizes_take_over_places_and_numbers() -> None:
     both = replace_groups(of([7, 4, 4, 2, 7], 10), [4, 7], of([0, 1, 1, 1], 50))
     assert both.completions.group_ids.tolist() == [7, 7, 7, 4, 2]
     assert both.completions.completion_ids[:, 0].tolist() == [51, 52, 53, 50, 13]
-    assert both.completions.groups() == {7: [0, 1, 2], 4: [3], 2: [4]}
+    assert both.completions.rows_by_group() == {7: [0, 1, 2], 4: [3], 2: [4]}
     found = [len(turns[-1].text) for turns in both.completions.turns]
     assert found == both.completions.lengths.tolist() == [2, 3, 1, 1, 1]

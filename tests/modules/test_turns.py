@@ -19,7 +19,7 @@ from torch import Tensor
 from lit_rl.callbacks import Checkpointing
 from lit_rl.data.toys.toy_models import CorridorCritic
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
-from lit_rl.models.critic import ValueHead, values_of
+from lit_rl.models.critic import ValueHead, values_and_tail_values
 from lit_rl.models.padding import completion_states
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.types import Completions, Experience, Sampling
@@ -56,7 +56,7 @@ def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(byte
     torch.nn.init.normal_(head.weight)
 
     def values(part: Completions) -> tuple[Tensor, Tensor]:
-        return values_of(completion_states(policy.model, part), head, part)
+        return values_and_tail_values(completion_states(policy.model, part), head, part)
 
     with torch.no_grad():
         logprobs, entropy = policy(rows, 0.7, True)
@@ -121,7 +121,7 @@ def test_advantages_are_those_of_rows_with_the_gaps_cut_out(
 def test_trimming_keeps_what_the_environment_said(byte_tokenizer: str) -> None:
     """Nine tokens, of which the policy chose five; the row of seven is alone as wide as itself."""
     rows = rows_of(PROMPTS, ROWS)
-    assert rows.lengths.tolist() == [5, 6] and rows.num_tokens.tolist() == [9, 7]
+    assert rows.lengths.tolist() == [5, 6] and rows.token_counts.tolist() == [9, 7]
     assert rows.trim().completion_ids.shape == (2, 9)
     experience = Experience(rows, torch.zeros(2), torch.ones(2).bool(), torch.zeros(2, 9))
     alone = experience.select([1]).trim()

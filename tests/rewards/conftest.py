@@ -12,7 +12,7 @@ from support.completions import PASSED, FixedScores, batch, judged, problem
 from transformers import AutoTokenizer
 
 from lit_rl.execution.interface import Outcome
-from lit_rl.models.codecs.token_bytes import token_byte_spans
+from lit_rl.models.codecs.token_bytes import text_and_byte_spans
 from lit_rl.rewards import Composite, RewardTerm, TermScore
 
 
@@ -27,7 +27,7 @@ def flagged(qwen: Any) -> Callable[..., list[str]]:
 
     def find(term: RewardTerm, text: str, outcome: Outcome = PASSED, **task: Any) -> list[str]:
         ids = [*qwen(text, add_special_tokens=False)["input_ids"], qwen.eos_token_id]
-        decoded, spans = token_byte_spans(qwen, ids)
+        decoded, spans = text_and_byte_spans(qwen, ids)
         assert decoded == text
         judgement = judged(text, outcome, problem(**task))
         completions = batch([text], [spans])

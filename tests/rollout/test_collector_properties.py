@@ -137,7 +137,7 @@ def test_rows_masks_turns_and_requests_fit_together(codec: TextCodec, drawn: dic
     for row, turns in enumerate(rows.turns):
         asked = [request for request in engine.requests if request.row == row]
         answers = [answer for answer in engine.answers if answer.row == row]
-        length, width = int(rows.num_tokens[row]), rows.completion_ids.shape[1]
+        length, width = int(rows.token_counts[row]), rows.completion_ids.shape[1]
         ids = rows.completion_ids[row].tolist()
         prompt = rows.prompt_ids[row][rows.prompt_mask[row]].tolist()
         # masks and columns
@@ -154,7 +154,7 @@ def test_rows_masks_turns_and_requests_fit_together(codec: TextCodec, drawn: dic
             assert list(request.prompt_ids) == prompt + ids[: turn.start]
             assert list(answer.ids) == ids[turn.start : turn.end]
             assert rows.sampler_logprobs[row, turn.start : turn.end].tolist() == list(answer.logprobs)
-            assert len(turn.token_bytes) == turn.end - turn.start <= request.max_tokens <= drawn["max_tokens"]
+            assert len(turn.token_byte_spans) == turn.end - turn.start <= request.max_tokens <= drawn["max_tokens"]
             assert turn.stop_reason is answer.reason
         assert (rows.sampler_logprobs[row] == 0).tolist() == [t not in chosen for t in range(width)]
         # limits

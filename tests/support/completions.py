@@ -83,7 +83,7 @@ def batch(texts: list[str], spans: list[tuple[tuple[int, int], ...]] | None = No
         sampler_logprobs=torch.zeros(len(texts), width),
         stop_reasons=(StopReason.EOS,) * len(texts),
         texts=tuple(texts),
-        token_bytes=tuple(places),
+        token_byte_spans=tuple(places),
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from lit_rl.execution.interface import ProgramRunner
-from lit_rl.models.codecs.token_bytes import token_byte_spans
+from lit_rl.models.codecs.token_bytes import text_and_byte_spans
 from lit_rl.rewards import Composite, RewardTerm
 from lit_rl.rollout import Judge
 from lit_rl.rollout.records import find_program
@@ -65,7 +65,7 @@ def read_marked(tokenizer: Any, source: str) -> Marked:
         ids, offsets = [*ids, tokenizer.eos_token_id], [*offsets, (len(plain) - 1, len(plain))]
     ids = ids[: len(ids) - source.count(TAKEN)]
     decoded = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    text, spans = token_byte_spans(tokenizer, ids)
+    text, spans = text_and_byte_spans(tokenizer, ids)
     assert text == decoded
     completions = with_stop_reasons(batch([text], [spans]), StopReason.EOS if ended else StopReason.LENGTH)
     tokens = {name: [t for t in range(len(ids)) if places & set(range(*offsets[t]))] for name, places in inside.items()}

@@ -82,7 +82,7 @@ def plain_credit(
     for i, row in enumerate(completions.completion_mask.tolist()):
         turns = completions.turns[i]
         columns = [(turn.start, turn.end) for turn in turns]
-        places = PlainPlaces(tuple(turns[-1].token_bytes), row, judgements[i].program, turns[-1].start, columns)
+        places = PlainPlaces(tuple(turns[-1].token_byte_spans), row, judgements[i].program, turns[-1].start, columns)
         pairs = [(term.weight, of_term[i]) for term, of_term in zip(composite.terms, scores, strict=True)]
         if any(weight and score.value is None for weight, score in pairs):
             pairs, failed = [], True

@@ -24,4 +24,4 @@ def sample(
         session.submit(requests_of(prompts, how, key))
         while session.num_unfinished:
             done += session.step()
-    return policy.codec.completions(prompts, sorted(done, key=lambda one: one.row), how.num_samples)
+    return policy.codec.completions_from_generations(prompts, sorted(done, key=lambda one: one.row), how.num_samples)

@@ -121,9 +121,9 @@ class PlaysPPO(Plays, PPO):  # type: ignore[misc]
     alone: list[tuple[torch.Tensor, torch.Tensor]]
     """Values of the critic for each row by itself: values [1, T] and tail [1]."""
 
-    def values(self, completions: Completions) -> tuple[torch.Tensor, torch.Tensor]:
+    def values_and_tail_values(self, completions: Completions) -> tuple[torch.Tensor, torch.Tensor]:
         self.alone = [self.critic(completions.select([row]).trim()) for row in range(len(completions))]
-        return super().values(completions)
+        return super().values_and_tail_values(completions)
 
     def configure_model(self) -> None:
         super().configure_model()

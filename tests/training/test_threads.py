@@ -21,7 +21,7 @@ from support.small_runs import Words, adam, build_module, quiet_trainer
 from lit_rl import evaluate
 from lit_rl.callbacks import Checkpointing
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.modules.rollout_metrics import add_times
+from lit_rl.modules.rollout_metrics import add_times_and_memory
 from lit_rl.training import host_memory
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
@@ -79,7 +79,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     monkeypatch.setattr(torch, "set_num_threads", lambda number: now.__setitem__(0, number))
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("lit_rl.training.threads.default_num_threads", lambda: {6})
+    monkeypatch.setattr("lit_rl.training.threads.default_thread_counts", lambda: {6})
     torch.set_num_threads(6)
     return torch.set_num_threads
 
@@ -149,11 +149,11 @@ def test_seconds_are_told_by_phase_and_add_up() -> None:
     progress.enter("updating")
     clock.move(4)
     assert progress.elapsed == 10
-    assert progress.end() == {"waiting": 0, "sampling": 5, "judging": 1, "updating": 4}
+    assert progress.end_and_take_seconds() == {"waiting": 0, "sampling": 5, "judging": 1, "updating": 4}
     clock.move(7)
     progress.begin("training")
     clock.move(1)
-    assert progress.end() == {"waiting": 7, "sampling": 1}
+    assert progress.end_and_take_seconds() == {"waiting": 7, "sampling": 1}
 
 
 def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
@@ -167,7 +167,7 @@ def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
     clock.move(3)
     waited.set_result(Outcome(Verdict.PASSED, wall_seconds=1.0))
     means = Means()
-    add_times(means, progress.end(), progress)
+    add_times_and_memory(means, progress.end_and_take_seconds(), progress)
     found = means.local()
     assert found["sandbox/queue_seconds"] == 2.0 and progress.num_judged == 2
     assert found["time/sampling_seconds"] == found["time/step_seconds"] == 3.0 and found["time/idle_seconds"] == 0.0

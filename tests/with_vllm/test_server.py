@@ -18,7 +18,7 @@ from support.vllm_real import Server
 from support.vllm_run import CONFIG, engine_of, processes, run_with, said
 
 from lit_rl.engines import EngineError, VLLMServer
-from lit_rl.engines.vllm_package import describe_model
+from lit_rl.engines.vllm_package import write_model_config
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.types import Problem
@@ -32,7 +32,7 @@ def server(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     policy = CausalLM(config=CONFIG, tokenizer=byte_tokenizer)
     policy.load()
     policy.tokenizer.save_pretrained(folder)
-    describe_model(policy, folder)
+    write_model_config(policy, folder)
     server = Server(folder, adapters=8)
     yield server
     server.stop()

@@ -10,13 +10,13 @@ from typing import Annotated, ClassVar
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.confinement.visible_files import is_inside
 from lit_rl.execution.interface import Check
-from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_group
+from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_dataclass
 
 _MAX_COMPARED = 96 << 20  # bytes of a plotfile, so that a supervisor reads it within its own limits
 ComparedBytes = Annotated[PositiveInt, Limit(f"at most {_MAX_COMPARED}", lambda size: size <= _MAX_COMPARED)]
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class BuildAndRun(Check):
     """Masked lines of a file in a source tree: completed, then judged by building, running and comparing.

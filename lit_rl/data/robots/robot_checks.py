@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from lit_rl.data.robots.robot_program import code_span
 from lit_rl.execution.interface import Check
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, program_at
-from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_group
+from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_dataclass
 
 
 class RobotCheck(Check):
@@ -37,7 +37,7 @@ class RobotTest:
     check: Any
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class RobotWorlds(RobotCheck):
     """Service-robot programs: ``task_program()`` is run in each world, its trace is checked.
@@ -58,7 +58,7 @@ class RobotWorlds(RobotCheck):
         return len(self.tests)
 
 
-@typed_group
+@typed_dataclass
 @dataclass(frozen=True)
 class InventedWorlds(RobotCheck):
     """Service-robot programs without a given world: each run makes one up, and the program must not contradict it.

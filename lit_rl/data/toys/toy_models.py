@@ -24,7 +24,7 @@ from lit_rl.models.critic import Critic
 from lit_rl.models.decoding import Decoding
 from lit_rl.models.padding import pad_left
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenCopy, FrozenScorer, frozen_copy
+from lit_rl.models.reference import FrozenCopy, NoGradScorer, frozen_copy
 from lit_rl.types import Completions, Problem, StopReason
 
 Numbers = tuple[int, ...]
@@ -62,7 +62,7 @@ class NumberCodec(Codec):
             start += len(str(number)) + 1
         return " ".join(map(str, ids)), tuple(spans)
 
-    def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> Numbers:
+    def encode_message(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> Numbers:
         """The numbers of the message."""
         return parse_numbers(message)
 
@@ -119,7 +119,7 @@ class ToyPolicy(Policy):
         if self.weights is None:
             self.weights = self.build_model(torch.Generator().manual_seed(self.init_seed))
 
-    def decoding(self) -> NumberDecoding:
+    def make_decoding(self) -> NumberDecoding:
         """From the numbers themselves: a toy keeps no cache."""
         return NumberDecoding(self)
 
@@ -135,8 +135,8 @@ class ToyPolicy(Policy):
             return chosen * mask, None
         return chosen * mask, -(logprobs.exp() * logprobs).sum(-1) * mask
 
-    def token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        """See :meth:`Policy.token_logits`; ``model`` as ``weights`` in :meth:`logits`."""
+    def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
+        """See :meth:`Policy.lazy_token_logits`; ``model`` as ``weights`` in :meth:`logits`."""
         with torch.no_grad():
             logits = self.logits(completions.prompt_ids, completions.completion_ids, model)
         flat = logits[completions.completion_mask]
@@ -152,7 +152,7 @@ class ToyPolicy(Policy):
         logprobs, entropy = self(completions, temperature, with_entropy)
         return logprobs, entropy, found.new_zeros(mask.shape).masked_scatter(mask, found)
 
-    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
+    def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
         """A frozen copy of the policy as it is now; see :class:`Policy`."""
         assert self.weights is not None
         if self.frozen_reference is None:
@@ -163,7 +163,7 @@ class ToyPolicy(Policy):
         """The reference is kept: it is as small as the policy."""
         return "frozen_reference." in name
 
-    def prepare_for_weights(self, names: Collection[str]) -> None:
+    def add_reference_if_saved(self, names: Collection[str]) -> None:
         """Add a reference if the checkpoint has one."""
         if any("frozen_reference." in name for name in names):
             self.make_reference()
@@ -180,7 +180,7 @@ class NumberDecoding(Decoding):
         self._policy = policy
 
     def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
-        """Start from the prompts; see :meth:`Decoding.read`."""
+        """Start from the prompts; see :meth:`Decoding.prefill`."""
         device = self._policy.device
         ids, _ = pad_left(prompts, 0, device)
         self._prompt_ids = ids[copies.to(device)]
@@ -188,8 +188,8 @@ class NumberDecoding(Decoding):
         self.room = [max_tokens] * len(copies)
         return self._next_logits()
 
-    def append(self, tokens: Tensor) -> Tensor:
-        """See :meth:`Decoding.append`."""
+    def decode_step(self, tokens: Tensor) -> Tensor:
+        """See :meth:`Decoding.decode_step`."""
         self._ids = torch.cat([self._ids, tokens[:, None]], 1)
         return self._next_logits()
 

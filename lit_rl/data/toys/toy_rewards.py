@@ -60,7 +60,7 @@ class CorridorReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; a span on the last action where the goal was reached."""
         scores = []
-        walks = zip(completions.problems, last_turn_ids(completions), completions.token_bytes, strict=True)
+        walks = zip(completions.problems, last_turn_ids(completions), completions.token_byte_spans, strict=True)
         for problem, actions, spans in walks:
             num_cells, start = numbers_of(problem)
             distances = corridor_distances(num_cells, start, actions)

@@ -68,7 +68,7 @@ class Codec(ABC):
         """
 
     @abstractmethod
-    def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
+    def encode_message(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
         """Ids that append a message after the policy's turn and open its next turn.
 
         Earlier ids stay as they were sampled. What is returned goes right after them.
@@ -104,7 +104,7 @@ class Codec(ABC):
         """Return whether the prompt leaves at least one position to write in."""
         return len(self.encode(problem)) < self.max_positions
 
-    def prompt(self, problem: Problem) -> tuple[int, ...]:
+    def encode_fitting_prompt(self, problem: Problem) -> tuple[int, ...]:
         """Ids of a problem's prompt."""
         ids = self.encode(problem)
         if len(ids) >= self.max_positions:
@@ -117,11 +117,13 @@ class Codec(ABC):
         return ids
 
     def prompts(self, problems: Sequence[Problem], device: torch.device | str = "cpu") -> PromptBatch:
-        """The prompts of problems, padded on the left; see :meth:`prompt`."""
-        ids, mask = pad_left([self.prompt(problem) for problem in problems], self.pad_id, device)
+        """The prompts of problems, padded on the left; see :meth:`encode_fitting_prompt`."""
+        ids, mask = pad_left([self.encode_fitting_prompt(problem) for problem in problems], self.pad_id, device)
         return PromptBatch(tuple(problems), ids, mask)
 
-    def completions(self, prompts: PromptBatch, rows: Sequence[Generation], group_size: int) -> Completions:
+    def completions_from_generations(
+        self, prompts: PromptBatch, rows: Sequence[Generation], group_size: int
+    ) -> Completions:
         """Padded tensors and texts of rows of one turn.
 
         Returns:
@@ -143,7 +145,7 @@ class Codec(ABC):
             sampler_logprobs=pad_right([row.logprobs for row in rows], 0.0, torch.float32).to(device),
             stop_reasons=tuple(row.reason for row in rows),
             texts=tuple(text for text, _ in decoded),
-            token_bytes=tuple(spans for _, spans in decoded),
+            token_byte_spans=tuple(spans for _, spans in decoded),
             group_size=group_size,
         )
 
@@ -162,4 +164,4 @@ class Codec(ABC):
             ids, reason = self.encode_completion(text)
             reason = reason if len(ids) <= limit else StopReason.LENGTH
             rows.append(Generation(len(rows), ids[:limit], (0.0,) * len(ids[:limit]), reason, 0))
-        return self.completions(prompts, rows, 1)
+        return self.completions_from_generations(prompts, rows, 1)

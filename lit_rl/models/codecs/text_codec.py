@@ -20,7 +20,7 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.fences import ends_in_thought
 from lit_rl.models.codecs.codec import Codec, Spans
-from lit_rl.models.codecs.token_bytes import token_byte_spans, token_to_bytes
+from lit_rl.models.codecs.token_bytes import text_and_byte_spans, token_to_bytes
 from lit_rl.types import Message, Problem, StopReason
 
 _ANSWER = "<think>\nthought-{0}\n</think>\n\nanswer-{0}"
@@ -153,7 +153,7 @@ class TextCodec(Codec):
         # Sentencepiece drops a space where a text begins. A completion continues a prompt, so it is decoded
         # after a token that is then cut off: indentation keeps its first space.
         self._anchor = self._tokenize("a")
-        self._anchor_bytes = len(token_byte_spans(tokenizer, self._anchor)[0].encode())
+        self._anchor_bytes = len(text_and_byte_spans(tokenizer, self._anchor)[0].encode())
         self._frames: dict[tuple[str, ...], TurnFrame] = {}
         spelled = sorted(filter(None, special_tokens(tokenizer)), key=len, reverse=True)
         self._spelled = re.compile("|".join([*map(re.escape, spelled), f"[{_OPEN}{_CLOSE}]"]))
@@ -199,14 +199,16 @@ class TextCodec(Codec):
 
     def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
         body = ids[:-1] if reason is StopReason.EOS else ids
-        text, spans = token_byte_spans(self.tokenizer, [*self._anchor, *body])
+        text, spans = text_and_byte_spans(self.tokenizer, [*self._anchor, *body])
         first = self._anchor_bytes
         text = text.encode()[first:].decode()
         if reason is StopReason.STOP_STRING:
             cut = min((at for s in stop_strings if (at := text.find(s)) >= 0), default=len(text))
             text = text[:cut]
         size = len(text.encode())
-        return text, spans[len(self._anchor) :].within(first, size).followed_by(len(ids) - len(body), size)
+        return text, spans[len(self._anchor) :].shift_and_clip(first, size).append_empty_spans(
+            len(ids) - len(body), size
+        )
 
     def contains_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
         last = token_to_bytes(self.tokenizer, ids[-1]) if stop_strings else b""
@@ -222,8 +224,8 @@ class TextCodec(Codec):
 
     # -- further turns -------------------------------------------------------------------------------------
 
-    def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
-        """Ids that bring a message and open the policy's next turn; see :meth:`Codec.extend`.
+    def encode_message(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
+        """Ids that bring a message and open the policy's next turn; see :meth:`Codec.encode_message`.
 
         For a chat they are what its template writes there; the token that ends the policy's turn is among them unless
         the policy wrote it itself. For a text they are the message's own. Special tokens that a message spells out, as
@@ -249,7 +251,7 @@ class TextCodec(Codec):
         if len(ids) <= max_tokens:
             return text
         kept = max_tokens - len(self._tokenize(_LEFT_OUT))
-        raw, spans = token_byte_spans(self.tokenizer, ids)
+        raw, spans = text_and_byte_spans(self.tokenizer, ids)
         whole = raw.encode()
         while kept >= 0:
             head, tail = (kept + 1) // 2, kept // 2

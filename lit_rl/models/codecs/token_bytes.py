@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from lit_rl.errors import UsageError
-from lit_rl.types import ByteSpan, ByteSpans, to_int64
+from lit_rl.types import ByteSpan, ByteSpans, int64_tensor
 
 _BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
-def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans]:
+def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans]:
     """Text of the ids and the place of each token in the UTF-8 of that text.
 
     The text equals ``tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)``,
@@ -50,12 +50,12 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
     ids = tuple(ids)
     # Built-in functions go over the tokens, and tensors: a loop in Python would take seconds for a large rollout.
     pieces = list(map(vocabulary.__getitem__, ids))
-    text, broken = vocabulary.join(ids, pieces)
-    sizes = to_int64(map(len, pieces))
+    text, broken = vocabulary.decode_pieces(ids, pieces)
+    sizes = int64_tensor(map(len, pieces))
     after = sizes.cumsum(0)
     ends = _shift_offsets(after, broken, at_end=True)
     starts = torch.where(sizes > 0, _shift_offsets(after - sizes, broken, at_end=False), ends)
-    dropped = vocabulary.dropped(text)
+    dropped = vocabulary.count_dropped_characters(text)
     if dropped:
         shift = len(text[:dropped].encode())
         starts, ends = (starts - shift).clamp(min=0), (ends - shift).clamp(min=0)
@@ -104,7 +104,7 @@ class _Vocabulary(dict[int, bytes]):
                 return bytes([int(match[1], 16)])
         return token.encode()
 
-    def join(self, ids: Sequence[int], pieces: list[bytes]) -> tuple[str, list[ByteSpan]]:
+    def decode_pieces(self, ids: Sequence[int], pieces: list[bytes]) -> tuple[str, list[ByteSpan]]:
         """Text of the pieces, and those of their bytes that are not UTF-8; a space not decoded leaves its piece."""
         if self._byte_level:
             return _decode_lossy(b"".join(pieces))
@@ -118,7 +118,7 @@ class _Vocabulary(dict[int, bytes]):
         except UnicodeDecodeError:  # some single bytes are no character
             return _decode_byte_runs(pieces, [index in self.single_bytes for index in ids])
 
-    def dropped(self, text: str) -> int:
+    def count_dropped_characters(self, text: str) -> int:
         """Characters that decoding drops at the beginning of a text."""
         count = 0
         for step in self._steps:

@@ -16,7 +16,7 @@ from lit_rl.models.adapters import CRITIC, POLICY, save_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import unwrap_peft
 from lit_rl.models.loading.weights import without_progress_bars
-from lit_rl.training.checkpoints import holds_model
+from lit_rl.training.checkpoints import holds_model_or_adapter
 
 
 def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
@@ -26,7 +26,7 @@ def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
         for name, value in weights.items()
         if name.startswith("policy.") and f".{CRITIC}." not in name
     }
-    policy.prepare_for_weights(own.keys())
+    policy.add_reference_if_saved(own.keys())
     learns = {name for name, parameter in policy.named_parameters() if parameter.requires_grad}
     have = policy.state_dict()
     wrong = sorted((learns - own.keys()) | {n for n, v in own.items() if n not in have or have[n].shape != v.shape})
@@ -51,7 +51,7 @@ def write_model(
 
     Adapters are added to their base if ``merge``, so that ``transformers`` alone loads the result.
     """
-    replaces = overwrite and holds_model(folder)
+    replaces = overwrite and holds_model_or_adapter(folder)
     if folder.exists() and any(folder.iterdir()) and not replaces:
         advice = ", for it holds no model to overwrite" if overwrite else ", or --overwrite true"
         raise FileExistsError(f"{folder} is not empty: give a new folder{advice}")

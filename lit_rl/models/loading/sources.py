@@ -68,7 +68,7 @@ def base_of_adapter(source: str) -> str:
 def one_line_load_errors(kind: str, source: str, key: str) -> Iterator[None]:
     """Name the source, and the key that gives it, before what a library says of a failure to load."""
     try:
-        with without_retries(source):
+        with offline_unless_reachable(source):
             yield
     except (UnsupportedModelError, ModuleNotFoundError, MemoryError, torch.OutOfMemoryError):
         raise
@@ -81,7 +81,7 @@ def one_line_load_errors(kind: str, source: str, key: str) -> Iterator[None]:
         raise UsageError(f"{kind} {source} ({key}){where} cannot be loaded: {said}") from error
 
 
-def without_retries(source: str) -> AbstractContextManager[None]:
+def offline_unless_reachable(source: str) -> AbstractContextManager[None]:
     """Inside, a hub that cannot be reached is not asked: that costs seconds, not minutes of retries.
 
     ``local_files_only`` would not do: transformers looks for adapters on the hub anyway.

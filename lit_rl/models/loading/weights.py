@@ -19,9 +19,9 @@ from lit_rl.models.adapters import (
     POLICY,
     LoRA,
     add_reference_adapter,
+    attach_saved_adapter,
     initialisation_device,
     lora_config,
-    read_adapter,
 )
 from lit_rl.models.loading.sources import (
     ADAPTER_CONFIG,
@@ -31,9 +31,9 @@ from lit_rl.models.loading.sources import (
     TOKENIZER_KEY,
     base_of_adapter,
     has_tokenizer,
+    offline_unless_reachable,
     one_line_load_errors,
     resolve_model_source,
-    without_retries,
 )
 from lit_rl.training.precision import torch_dtype
 
@@ -167,7 +167,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         with one_line_load_errors("model", source, key):
             config = AutoConfig.from_pretrained(source, **NO_FOREIGN_CODE)
         model = AutoModelForCausalLM.from_config(config, **options)
-        with suppress(OSError), without_retries(source):  # not every model has a generation config
+        with suppress(OSError), offline_unless_reachable(source):  # not every model has a generation config
             model.generation_config = GenerationConfig.from_pretrained(source)
         return model
     if spec.quantization is not None:
@@ -209,7 +209,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
         config.inference_mode = False
         model = get_peft_model(base, config, adapter_name=POLICY)
     else:
-        model = read_adapter(base, home, source)
+        model = attach_saved_adapter(base, home, source)
     add_reference_adapter(model, spec.init_seed)
     return model
 
