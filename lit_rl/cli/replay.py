@@ -54,7 +54,9 @@ def replay(arguments: Sequence[str]) -> None:
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
     remedy = "read it, and give it with --config if you trust it"
     if given[-1:] and given[-1].startswith("--rewards="):  # or a mistake in it would be one of the run's configuration
-        check_and_convert(inline_init_args(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
+        check_and_convert(
+            inline_init_args(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True
+        )
     with (
         nullcontext()
         if config_files_of(arguments)

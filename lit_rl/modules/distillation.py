@@ -171,10 +171,10 @@ class Distillation(GRPO):
             self.reference.release()
         return means
 
-    def policy_loss_and_metrics(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         divergence = self.distil.divergence
         if isinstance(divergence, SampledReverseKL):
-            return super().policy_loss_and_metrics(micro, denominator)
+            return super().policy_loss(micro, denominator)
         assert isinstance(divergence, JSD) and self.scorer is not None
         assert micro.teacher_inputs is not None and micro.teacher_mask is not None
         logprobs, entropy, gap = self.policy.logprobs_and_divergence(

@@ -150,7 +150,7 @@ class PPO(RolloutModule):
 
     def microbatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
         if self.clock.count >= self.critic_update.warmup_rollouts:
-            yield self.policy_loss_and_metrics(micro, denominator)
+            yield self.policy_loss(micro, denominator)
         with self.critic.activation_context():
             yield self.value_loss_and_metrics(micro, denominator)
 

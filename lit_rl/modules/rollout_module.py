@@ -178,7 +178,7 @@ class RolloutModule(PolicyModule):
             micro: n rows.
             denominator: what losses are divided by, for all micro-batches and ranks of the update.
         """
-        yield self.policy_loss_and_metrics(micro, denominator)
+        yield self.policy_loss(micro, denominator)
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
         """[N] bool: rows that can move a weight; the others skip the forward pass.
@@ -215,7 +215,7 @@ class RolloutModule(PolicyModule):
                 rewards = self.compute_rewards(rollout)
                 collected = time.perf_counter()
                 self.progress.enter("preparing")
-                before = self.set_on_policy_and_measure(rollout.completions)
+                before = self.measure_before_updates(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
             self.progress.enter("updating")
             means = self.learn_from(experience)
@@ -228,7 +228,7 @@ class RolloutModule(PolicyModule):
         self.stop_at_limit()
         means.merge(before)
         means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
-        metrics = self.log_and_return_metrics(means, batch, rollout, experience, collected - started, collected)
+        metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
         notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
 
     def collect(self, batch: Sequence[Problem]) -> Rollout:
@@ -347,7 +347,7 @@ class RolloutModule(PolicyModule):
         means.merge(of_update)
         return near
 
-    def policy_loss_and_metrics(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The objective of some rows, reduced to one number, and means per token to log."""
         logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, self.objective.reads_entropy)
         loss, metrics = self.token_losses_and_metrics(micro, logprobs, entropy)
@@ -379,7 +379,7 @@ class RolloutModule(PolicyModule):
 
     # -- metrics -------------------------------------------------------------------------------------------
 
-    def set_on_policy_and_measure(self, completions: Completions) -> Means:
+    def measure_before_updates(self, completions: Completions) -> Means:
         """Set :attr:`on_policy`; measure the age of the sampler's weights, and the entropy of some rows."""
         may_be_stale = bool(self.collector.settings.staleness) or not self.collector.engine.shares_weights
         num_stale = int(stale_row_mask(completions, self.policy.version).sum())
@@ -400,7 +400,7 @@ class RolloutModule(PolicyModule):
             add_entropy_estimate(means, self.policy, completions, self.sampling.temperature, key)
         return means
 
-    def log_and_return_metrics(
+    def log_rollout(
         self,
         means: Means,
         batch: Sequence[Problem],

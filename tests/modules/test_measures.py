@@ -159,8 +159,8 @@ def run(make: Make, folder: Path, engine: Engine, **options: Any) -> tuple[list[
     sampling = options.pop("sampling", Sampling(num_samples=4, max_tokens=6))
     module: Any = make(engine=engine, sampling=sampling, max_rollouts=3, **options)
     logged: list[dict[str, float]] = []
-    log = module.log_and_return_metrics
-    module.log_and_return_metrics = lambda *given: logged.append(log(*given)) or logged[-1]
+    log = module.log_rollout
+    module.log_rollout = lambda *given: logged.append(log(*given)) or logged[-1]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         fit(module, folder)

@@ -183,16 +183,16 @@ Make = Callable[..., RolloutModule]
 class LossIsNaN(GRPO):
     """The loss of the second rollout is NaN, though all that goes into it is finite."""
 
-    def policy_loss_and_metrics(self, micro: Experience, denominator: torch.Tensor) -> Any:
-        loss, metrics = super().policy_loss_and_metrics(micro, denominator)
+    def policy_loss(self, micro: Experience, denominator: torch.Tensor) -> Any:
+        loss, metrics = super().policy_loss(micro, denominator)
         return loss * (float("nan") if self.clock.count == 1 else 1.0), metrics
 
 
 class GradientIsInfinite(GRPO):
     """The square root has a loss of 0 and an infinite slope at 0."""
 
-    def policy_loss_and_metrics(self, micro: Experience, denominator: torch.Tensor) -> Any:
-        loss, metrics = super().policy_loss_and_metrics(micro, denominator)
+    def policy_loss(self, micro: Experience, denominator: torch.Tensor) -> Any:
+        loss, metrics = super().policy_loss(micro, denominator)
         return loss + (0.0 * next(p for p in self.policy.parameters() if p.requires_grad).sum()).sqrt(), metrics
 
 

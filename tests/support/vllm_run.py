@@ -93,8 +93,8 @@ def run_with(engine: Any, policy: CausalLM, folder: Path, rollouts: int, ranks: 
         update=UpdateConfig(optimizer=lambda parameters: torch.optim.Adam(parameters, lr=1e-2)),
     )
     logged: list[dict[str, float]] = []
-    log = module.log_and_return_metrics
-    module.log_and_return_metrics = lambda *given: logged.append(log(*given)) or logged[-1]
+    log = module.log_rollout
+    module.log_rollout = lambda *given: logged.append(log(*given)) or logged[-1]
     callback = Checkpointing(str(folder / "run"), every_n_rollouts=every)
     trainer = trainer_of("fsdp2" if ranks > 1 else "auto", folder, ranks, callbacks=[callback])
     trainer.strategy.timeout_minutes = 10
