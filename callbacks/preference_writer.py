@@ -56,8 +56,9 @@ class PreferenceWriter(pl.Callback, TypedArguments):
         rewards = evaluated.rewards["predict"].rewards_or_nan().tolist()
         for number, (problem, rows) in enumerate(zip(batch, completions.rows_by_group().values(), strict=True)):
             texts, scores = [completions.texts[row] for row in rows], [rewards[row] for row in rows]
+            finished = (~completions.truncated[rows]).tolist()
             self._pairs[batch_idx, number, trainer.global_rank] = make_pairs(
-                problem, texts, scores, margin=self.margin, max_pairs=self.max_pairs
+                problem, texts, scores, finished, margin=self.margin, max_pairs=self.max_pairs
             )
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:

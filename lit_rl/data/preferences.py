@@ -27,6 +27,8 @@ class PreferencePair:
         rejected: the other.
         chosen_reward: its reward.
         rejected_reward: the other's, smaller.
+        chosen_finished: whether the policy ended it, and not a token limit; then its end is learned, too.
+        rejected_finished: the same of the other.
     """
 
     task_id: str
@@ -35,12 +37,15 @@ class PreferencePair:
     rejected: str
     chosen_reward: float
     rejected_reward: float
+    chosen_finished: bool = True
+    rejected_finished: bool = True
 
 
 def make_pairs(
     problem: Problem,
     completions: Sequence[str],
     rewards: Sequence[float | None],
+    finished: Sequence[bool] | None = None,
     *,
     margin: float,
     max_pairs: int | None = None,
@@ -55,6 +60,7 @@ def make_pairs(
         completions: n texts; repeated texts count once, with their first reward.
         rewards: n rewards; ``None`` or NaN (no verdict, such as an infrastructure failure) leaves its
             completion out.
+        finished: n, False for completions that a token limit cut; none if not given.
         margin: smallest difference of rewards, reward units, above 0.
         max_pairs: pairs at most; all if not given.
 
@@ -68,9 +74,11 @@ def make_pairs(
     if not margin > 0:
         raise ArgumentError("margin", "a number above 0", str(margin), "equal rewards give no preference")
     scored: dict[str, float] = {}
-    for text, reward in zip(completions, rewards, strict=True):
+    ends: dict[str, bool] = {}
+    for number, (text, reward) in enumerate(zip(completions, rewards, strict=True)):
         if reward is not None and not math.isnan(reward):
             scored.setdefault(text, float(reward))
+            ends.setdefault(text, finished is None or finished[number])
     candidates = [(a, b) for a in scored for b in scored if scored[a] - scored[b] >= margin]
     candidates.sort(key=lambda pair: scored[pair[1]] - scored[pair[0]])
     uses = dict.fromkeys(scored, 0)
@@ -80,8 +88,9 @@ def make_pairs(
         candidates.remove((chosen, rejected))
         uses[chosen] += 1
         uses[rejected] += 1
+        scores = scored[chosen], scored[rejected]
         pairs.append(
-            PreferencePair(problem.task_id, problem.prompt, chosen, rejected, scored[chosen], scored[rejected])
+            PreferencePair(problem.task_id, problem.prompt, chosen, rejected, *scores, ends[chosen], ends[rejected])
         )
     return pairs
 
@@ -111,7 +120,8 @@ def parse_pair(row: Row) -> PreferencePair:
     else:
         messages = row.json("prompt", list[dict[str, str]])
         prompt = tuple({"role": message["role"], "content": message["content"]} for message in messages)
-    return PreferencePair(row.text("task_id"), prompt, chosen, rejected, chosen_reward, rejected_reward)
+    finished = [row.json(f"{which}_finished", bool, default=True) for which in ("chosen", "rejected")]
+    return PreferencePair(row.text("task_id"), prompt, chosen, rejected, chosen_reward, rejected_reward, *finished)
 
 
 def pair_from_problem(problem: Problem) -> PreferencePair:
@@ -124,8 +134,9 @@ class PreferencePairs(TaskDataModule):
     """Preference pairs from JSON lines, as ``lit-rl predict`` writes them.
 
     Rows have ``task_id``, ``prompt`` (text or chat messages), ``chosen``, ``rejected``, ``chosen_reward`` and
-    ``rejected_reward``. A batch holds problems; :func:`pair_from_problem` gives a problem's pair. Nothing is executed:
-    to measure pass@1 in addition to the loss, give ``validation_tasks``.
+    ``rejected_reward``; ``chosen_finished`` and ``rejected_finished`` are false for texts that a token limit cut. A
+    batch holds problems; :func:`pair_from_problem` gives a problem's pair. Nothing is executed: to measure pass@1 in
+    addition to the loss, give ``validation_tasks``.
 
     Args:
         path: file of training pairs.

@@ -123,7 +123,11 @@ class Baseline(RowAdvantages):
 
     @abstractmethod
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`."""
+        """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`.
+
+        A row's own score must not be part of it: of a reward-to-go that is discounted, or spread over tokens, less than
+        the share in the baseline may be left, and the gradient turns round. NaN where there is nothing to compare with.
+        """
 
     def checked_expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] :meth:`expected`, checked."""
@@ -131,7 +135,7 @@ class Baseline(RowAdvantages):
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         advantages = scores - self.checked_expected(scores, valid, group_ids)
-        return torch.where(valid, advantages, torch.zeros_like(advantages))
+        return torch.where(valid & ~advantages.isnan(), advantages, torch.zeros_like(advantages))
 
 
 class NoBaseline(Baseline):
@@ -185,9 +189,11 @@ class GroupMean(Baseline):
         return self._group_advantages(scores, valid, group_ids, self.normalize)
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] mean of the group, the score itself where there is no other."""
-        centred = self._group_advantages(scores, valid, group_ids, "none")
-        return torch.where(valid, scores - centred, torch.zeros_like(centred))
+        """[N] mean of the other rows of the group."""
+        above_others = LeaveOneOut(normalize="none").advantages(scores, valid, group_ids)
+        counted = to_table(valid, group_ids, fill=False, columns=2)
+        others = from_table(counted.sum(-1, keepdim=True) - counted.long(), group_ids)
+        return torch.where(valid & (others > 0), scores - above_others, torch.nan)
 
     def _group_advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor, normalize: Normalize) -> Tensor:
         rewards = to_table(scores.to(statistics_dtype(scores)), group_ids, columns=2)  # [B, G]
@@ -249,6 +255,8 @@ class MaxRewards(RowAdvantages):
 
         A_i = r_i if r_i = max r else 0        max over the valid rows of the group; ties all stay
 
+    Rewards must be at least 0: a negative one would make the best completion less likely than the others.
+
     Source:
         Stanford CS336 2025, lecture 17, ``compute_deltas``
 
@@ -261,6 +269,8 @@ class MaxRewards(RowAdvantages):
     smallest_group: ClassVar[int] = 2
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        if (scores[valid] < 0).any():
+            raise UsageError("MaxRewards needs rewards of at least 0, got a negative one")
         table = to_table(scores.to(_result_dtype(scores)).masked_fill(~valid, -torch.inf), group_ids, fill=-torch.inf)
         is_best = table == table.amax(-1, keepdim=True)
         best = torch.where(is_best & table.isfinite(), table, torch.zeros_like(table))
@@ -339,8 +349,10 @@ class BatchMean(Baseline):
         return torch.where(valid, advantages, torch.zeros_like(advantages)).to(_result_dtype(scores))
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        mean, _, _ = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)
-        return mean.expand_as(scores)
+        """[N] mean of all other rows."""
+        mean, _, count = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)
+        of_others = mean + (mean - scores) / (count - 1).clamp(min=1)
+        return torch.where(valid & (count > 1), of_others, torch.nan)
 
 
 def _result_dtype(scores: Tensor) -> torch.dtype:

@@ -188,11 +188,13 @@ class Clipped(Loss):
     def metrics(self, tokens: Tokens) -> dict[str, Tensor]:
         """Share of tokens whose gradient the clip took away; 0 on a rollout's first update, unless its rows are stale.
 
-        mean over tokens of [ratio > 1 + clip_high and A > 0] or [ratio < 1 - clip_low and A < 0]
+        mean over tokens of [ratio > 1 + clip_high and A > 0] or [A < 0 and (ratio < 1 - clip_low or > dual_clip)]
         """
         ratio = tokens.log_ratio.detach().exp()
         too_high = (ratio > 1 + self.clip_high) & (tokens.advantages > 0)
         too_low = (ratio < 1 - self.clip_low) & (tokens.advantages < 0)
+        if self.dual_clip is not None:
+            too_high = too_high | (ratio > self.dual_clip) & (tokens.advantages < 0)
         return {"policy/clip_fraction": masked_mean((too_high | too_low).to(ratio.dtype), tokens.mask)}
 
 
@@ -267,8 +269,8 @@ class Correction(TypedArguments, ABC):
 
     p is the policy when a rollout's updates begin, by the training forward; q is what the sampler reported: older
     weights, or the same ones computed in another way. The weight multiplies the policy's loss of a token, whichever
-    loss that is, and carries no gradient. KL and entropy are not weighted. A token that weighs nothing still counts in
-    the mean.
+    loss that is, and its KL to the reference; it carries no gradient. The entropy is not weighted. A token that weighs
+    nothing still counts in the mean.
     """
 
     @abstractmethod

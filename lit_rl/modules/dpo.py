@@ -84,6 +84,10 @@ class DPO(TextModule):
         pair = pair_from_problem(problem)
         return pair.chosen, pair.rejected
 
+    def finished(self, problem: Problem) -> tuple[bool, ...]:
+        pair = pair_from_problem(problem)
+        return pair.chosen_finished, pair.rejected_finished
+
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
         """Return whether the two still differ; of equal ones the loss is log 2, whatever is learned."""
         return ids[0] != ids[1]

@@ -64,6 +64,11 @@ class GRPO(RolloutModule):
         self.register_baseline(self.baseline, "baseline")
         self.decouple_terms = decouple_terms
         assert self.rewards is not None
+        if self.objective.penalises_rewards and getattr(baseline, "normalize", "none") != "none":
+            raise UsageError(
+                "objective.kl_in reward with a baseline that divides by the spread of rewards: in groups of equal "
+                "rewards the KL counts as much for any kl_coef; set kl_in to loss, or the baseline's normalize to none"
+            )
         if decouple_terms and (self.objective.penalises_rewards or self.rewards.is_clipped):
             raise UsageError(
                 "decouple_terms treats each term alone: remove Composite's limits and kl_in: reward, which need the sum"

@@ -92,6 +92,14 @@ class Objective:
         weigh = is_off_policy and not self.loss.reads_sampler_logprobs
         return replace(filled, correction=TruncatedWeights() if weigh else None)
 
+    def refuse_uncorrected_penalty(self) -> None:
+        """Refuse a penalty of rewards by what an older sampler, not the policy, thinks of the tokens."""
+        if self.penalises_rewards and self.correction is None:
+            raise UsageError(
+                "objective.kl_in reward with rows of older weights needs a correction, or the sampler's KL is "
+                "penalised: set objective.correction, or kl_in to loss"
+            )
+
     def refuse_wrong_aggregate(self, aggregate: AggregateMode) -> None:
         """Refuse combinations with the update's aggregate that have a wrong gradient."""
         if self.kl_coef and self.kl_in != "reward" and self.effective_kl_kind == "k1":
@@ -184,16 +192,19 @@ class Objective:
             raise ArgumentError(who, "losses with a gradient", "none", "compute them from tokens.logprobs undetached")
         metrics = {APPROXIMATE_KL: approximate_kl(logprobs.detach(), old_logprobs, mask)}
         metrics |= self.loss.metrics(tokens)
+        kl_weights: Tensor | float = 1.0  # from the sampler to where the updates began; kl_estimate goes on from there
         if isinstance(self.correction, Correction):
             weights = self.correction.weights(tokens).detach()
             if weights.shape != logprobs.shape:
                 who, got = f"{type(self.correction).__name__}.weights", str(tuple(weights.shape))
                 raise ArgumentError(who, f"one weight per token, {tuple(logprobs.shape)}", got)
             loss = weights * loss
+            kl_weights = weights
             metrics["correction/weight"] = masked_mean(weights, mask)
             metrics["correction/dropped_fraction"] = masked_mean((weights == 0).to(weights.dtype), mask)
         if micro.ref_logprobs is not None:
             kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.effective_kl_kind, old_logprobs=old_logprobs)
+            kl = kl_weights * kl
             metrics["policy/kl_to_reference"] = masked_mean(kl.detach(), mask)
             if self.kl_in != "reward":
                 loss = loss + self.kl_coef * kl

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lit_rl.errors import ArgumentError, short_repr
+from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.math.advantages import GAE, TokenAdvantages
 from lit_rl.math.masking import (
     SumOverRanks,
@@ -39,6 +39,7 @@ from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import LoopOptions, Losses, RolloutModule
 from lit_rl.modules.settings import CriticConfig
 from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.penalties import OverlongPenalty
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rewards.token_credit import Credit, assign_credit, credit_before_end
 from lit_rl.rollout import Rollout
@@ -87,6 +88,13 @@ class PPO(RolloutModule):
         **options: Unpack[LoopOptions],
     ) -> None:
         super().__init__(policy, rewards, sampling=sampling, objective=objective, **options)
+        assert self.rewards is not None
+        overlong = [term.name for term in self.rewards.terms if isinstance(term, OverlongPenalty) and term.weight]
+        if critic_update.bootstrap_truncated and overlong:
+            raise UsageError(
+                f"critic_update.bootstrap_truncated replaces the reward of cut rows, and with it all of {overlong[0]}: "
+                "leave one of them out"
+            )
         self.critic = critic
         self.estimator = estimator
         self.credit: Credit = credit

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
+import torch
+
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.math.advantages import Baseline, NoBaseline, RowAdvantages
 from lit_rl.math.losses import PolicyGradient
@@ -38,7 +40,8 @@ class REINFORCE(RolloutModule):
         rewards: reward terms.
         objective: the policy's loss; by default the plain policy gradient. A KL to the reference is added to the loss.
         baseline: subtracted from the reward-to-go: a :class:`lit_rl.math.advantages.Baseline` without normalization, as
-            ``BatchMean(normalize="none")`` (of the rollout's rewards, over all ranks).
+            ``BatchMean(normalize="none")``. Each completion is compared with the mean of the others (of the rollout,
+            over all ranks); one without others has advantage 0.
         gamma: discount per token.
         credit: ``terminal`` puts all reward on the last token, so that without a discount all of it reaches every
             token; ``spans`` puts reward with a source span on the token that decides it, and the rest on the last
@@ -93,7 +96,8 @@ class REINFORCE(RolloutModule):
             counted = mask & rewards.valid[:, None]
             to_go = reward_to_go(token_rewards, counted, gamma=self.gamma)
             expected = self.baseline.checked_expected(rewards.rewards, rewards.valid, completions.group_ids)
-            advantages = (to_go - expected.to(to_go.dtype)[:, None]) * counted
+            above = to_go - expected.to(to_go.dtype)[:, None]
+            advantages = torch.where(counted & ~above.isnan(), above, torch.zeros_like(above))
         row_mask = rewards.valid & ~completions.truncated if self.update.mask_truncated else rewards.valid
         logprobs = self.logprobs_of(completions, self.rows_to_train(row_mask, advantages))
         return Experience(

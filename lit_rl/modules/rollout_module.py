@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypedDict
 
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_info
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch import Tensor
 
 from lit_rl.errors import UsageError
@@ -138,9 +138,16 @@ class RolloutModule(PolicyModule):
         self._chose_correction = objective.correction == "auto" and off_policy
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
         objective.refuse_wrong_aggregate(update.aggregate)
+        if off_policy:
+            objective.refuse_uncorrected_penalty()
         _require_samples_and_correction(collect, objective, sampling)
         if name := objective.sampler_logprobs_reader:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
+        if filtered:
+            rank_zero_warn(
+                "training samples with top_k or top_p, but gradients are those of the unfiltered policy, so they are "
+                "biased and its entropy falls: leave both out of model.sampling (model.evaluate may have them)"
+            )
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobComputer(policy, objective, update, sampling)
         self.on_policy = update.steps == 1

@@ -114,6 +114,10 @@ class TextModule(PolicyModule):
     def texts(self, problem: Problem) -> tuple[str, ...]:
         """The G given texts of a problem; none if it has no text to learn from."""
 
+    def finished(self, problem: Problem) -> tuple[bool, ...]:
+        """Return of each text whether the policy would end it there, and no token limit has cut it."""
+        return (True,) * len(self.texts(problem))
+
     def encode_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
         """Ids of a problem's texts; of one that certainly has room none."""
         given = self.policy.codec.encode_completion
@@ -215,7 +219,8 @@ class TextModule(PolicyModule):
         group = len(texts[0])
         repeated = [problem for problem in problems for _ in range(group)]
         given = [text for of_one in texts for text in of_one]
-        return self.policy.codec.as_completions(repeated, given, self.policy.device), group
+        finished = [one for problem in problems for one in self.finished(problem)]
+        return self.policy.codec.as_completions(repeated, given, self.policy.device, finished=finished), group
 
     def divide_into_microbatches(self, completions: Completions, group: int) -> list[Completions]:
         """Micro-batches: problems of similar length together, so that little is padding."""

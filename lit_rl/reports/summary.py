@@ -174,14 +174,16 @@ def _add_verdict_metrics(means: Means, judgements: Sequence[Judgement], of: str 
 
 
 def _add_turn_metrics(means: Means, rollout: Rollout) -> None:
-    passed = []
+    verdicts_by_turn = []
     for number in range(1, rollout.max_turns + 1):
         verdicts = [
             judgement.outcome.verdict for judgement in judgements_of_programs(rollout.judgements_after_turn(number))
         ]
         judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
-        passed.append([verdict is Verdict.PASSED for verdict in verdicts])
-        means.add_sum(f"execution/pass_rate/turn_{number}", sum(passed[-1]), judged)
+        verdicts_by_turn.append(verdicts)
+        means.add_sum(f"execution/pass_rate/turn_{number}", verdicts.count(Verdict.PASSED), judged)
     means.add_sum("turns/used", sum(map(len, rollout.turn_judgements)), len(rollout.judgements))
-    failed_first = [last for first, last in zip(passed[0], passed[-1], strict=True) if not first]
-    means.add_sum("turns/repaired_fraction", sum(failed_first), len(failed_first))
+    ends = zip(verdicts_by_turn[0], verdicts_by_turn[-1], strict=True)
+    judged_ends = [pair for pair in ends if Verdict.INFRASTRUCTURE_FAILURE not in pair]
+    failed_first = [last for first, last in judged_ends if first is not Verdict.PASSED]
+    means.add_sum("turns/repaired_fraction", failed_first.count(Verdict.PASSED), len(failed_first))

@@ -50,9 +50,9 @@ class NumberCodec(Codec):
         numbers = problem.check.numbers
         return numbers is not None and self._reads(numbers)
 
-    def encode_completion(self, text: str) -> tuple[Numbers, StopReason]:
+    def encode_completion(self, text: str, *, is_finished: bool = True) -> tuple[Numbers, StopReason]:
         """The numbers of a text."""
-        return parse_numbers(text), StopReason.EOS
+        return parse_numbers(text), StopReason.EOS if is_finished else StopReason.LENGTH
 
     def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
         """Numbers with a space between them; no number is left out at the end."""

@@ -50,8 +50,8 @@ class Codec(ABC):
         return text
 
     @abstractmethod
-    def encode_completion(self, text: str) -> tuple[tuple[int, ...], StopReason]:
-        """Ids of a given completion, ended as the policy would end it, and the reason of that end."""
+    def encode_completion(self, text: str, *, is_finished: bool = True) -> tuple[tuple[int, ...], StopReason]:
+        """Ids of a given completion, and the reason of its end: as the policy would end it, unless it is unfinished."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
@@ -150,18 +150,30 @@ class Codec(ABC):
         )
 
     def as_completions(
-        self, problems: Sequence[Problem], texts: Sequence[str], device: torch.device | str = "cpu"
+        self,
+        problems: Sequence[Problem],
+        texts: Sequence[str],
+        device: torch.device | str = "cpu",
+        *,
+        finished: Sequence[bool] | None = None,
     ) -> Completions:
-        """Given texts as if the policy had written them to their end: demonstrations and preference pairs.
+        """Given texts as if the policy had written them: demonstrations and preference pairs.
+
+        Args:
+            problems: N.
+            texts: N.
+            device: of the tensors.
+            finished: N, False for texts that a token limit cut; by default the policy ended them all.
 
         Returns:
             N completions; the sampler's log-probabilities are 0.
         """
         prompts = self.prompts(problems, device)
         rows: list[Generation] = []
-        for text, length in zip(texts, prompts.prompt_mask.sum(-1).tolist(), strict=True):
+        ended = [True] * len(texts) if finished is None else finished
+        for text, is_finished, length in zip(texts, ended, prompts.prompt_mask.sum(-1).tolist(), strict=True):
             limit = self.max_completion_tokens(length)
-            ids, reason = self.encode_completion(text)
+            ids, reason = self.encode_completion(text, is_finished=is_finished)
             reason = reason if len(ids) <= limit else StopReason.LENGTH
             rows.append(Generation(len(rows), ids[:limit], (0.0,) * len(ids[:limit]), reason, 0))
         return self.completions_from_generations(prompts, rows, 1)

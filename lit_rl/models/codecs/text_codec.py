@@ -180,9 +180,9 @@ class TextCodec(Codec):
     def escape_text(self, text: str) -> str:
         return self._spelled.sub(f"{_OPEN}\\g<0>{_CLOSE}", text)
 
-    def encode_completion(self, text: str) -> tuple[tuple[int, ...], StopReason]:
+    def encode_completion(self, text: str, *, is_finished: bool = True) -> tuple[tuple[int, ...], StopReason]:
         ids, eos = self.encode_text(self.escape_text(text)), self.tokenizer.eos_token_id
-        return (ids, StopReason.LENGTH) if eos is None else ((*ids, int(eos)), StopReason.EOS)
+        return ((*ids, int(eos)), StopReason.EOS) if is_finished and eos is not None else (ids, StopReason.LENGTH)
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Ids that continue some text and decode to exactly this one, without special tokens.
