@@ -81,7 +81,7 @@ def _say(text):
 _describe = _module.describe_exception
 _module.describe_exception = lambda error: {{**_describe(error), "message": ""}}
 _module._line = _say
-_module._calls(json.loads(sys.stdin.read()))
+_module._make_calls(json.loads(sys.stdin.read()))
 os._exit(0)
 """
 

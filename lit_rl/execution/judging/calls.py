@@ -17,7 +17,7 @@ from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, read_error, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import not_carried
+from lit_rl.execution.wire.bounded_json import describe_not_carried
 from lit_rl.execution.wire.program_messages import Description, whole_lines
 from lit_rl.execution.wire.value_text import call_text, shorten_text, value_text
 
@@ -174,7 +174,7 @@ class Answers:
     def error(self, index: int) -> Description | None:
         """Return why a call gave no value: its exception, an earlier ending of the program, or a value not carried."""
         refused = self._refused.get(index)
-        return self._exception(index) or (None if refused is None else not_carried(refused))
+        return self._exception(index) or (None if refused is None else describe_not_carried(refused))
 
     def _exception(self, index: int) -> Description | None:
         line = self._lines.get(index + 1)

@@ -21,7 +21,7 @@ from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire.bounded_json import NotPlain
-from lit_rl.execution.wire.program_messages import read_result
+from lit_rl.execution.wire.program_messages import parse_grader_result
 from lit_rl.execution.wire.value_text import lines_of, shorten_text
 
 _Result = dict[str, Any] | None
@@ -125,7 +125,7 @@ def result_of(content: bytes, status: int, secret: str) -> _Result:
     if len(rest) != 2 or before.strip(_LETTERS) or rest[1].strip(_LETTERS):
         return None
     try:
-        result = read_result(rest[0])
+        result = parse_grader_result(rest[0])
     except NotPlain:
         return None
     expected = STATUSES.get(result["kind"])

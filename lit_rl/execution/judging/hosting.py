@@ -25,10 +25,16 @@ from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
 from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, not_carried
+from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, describe_not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
 from lit_rl.execution.wire.printable import printable
-from lit_rl.execution.wire.program_messages import MAX_MESSAGE_LENGTH, Description, HostedCall, HostedEnd, read_hosted
+from lit_rl.execution.wire.program_messages import (
+    MAX_MESSAGE_LENGTH,
+    Description,
+    HostedCall,
+    HostedEnd,
+    parse_hosted_message,
+)
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, STOPPED
 
 _MAX_BYTES = 8 << 20  # of all calls of a run: ten thousand of 800 bytes, longer than any order to a robot
@@ -147,7 +153,7 @@ class _Session:
             self._channel.flush()
             return True
         if self._line is None:
-            if not self._channel.fill():
+            if not self._channel.read_available():
                 return False
             self._line = self._channel.take_line()
         if self._line is not None:
@@ -166,7 +172,7 @@ class _Session:
         self._num_bytes += len(line)
         if self._num_bytes > _MAX_BYTES:
             raise LineTooLong(f"calls of more than {_MAX_BYTES} bytes together")
-        message = read_hosted(line)
+        message = parse_hosted_message(line)
         if isinstance(message, HostedEnd):
             self._ended, self._error = True, message.error
             return
@@ -192,7 +198,7 @@ class _Session:
         if self._is_over and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT
         elif self._refused is not None and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
-            verdict, self._error = Verdict.WRONG_ANSWER, not_carried(self._refused)
+            verdict, self._error = Verdict.WRONG_ANSWER, describe_not_carried(self._refused)
         elif self._error is not None and verdict in (None, Verdict.EXCEPTION):
             verdict = verdict_of_error(client, self._program, self._error, report.children[0].status)
         elif verdict is None:

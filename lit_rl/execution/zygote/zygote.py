@@ -31,7 +31,7 @@ from lit_rl.execution.confinement.seccomp import Filter
 from lit_rl.execution.grading.grader import grade, rehearse
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.building import build
-from lit_rl.execution.program_side.interpreter import complete_interpreter, fix_random
+from lit_rl.execution.program_side.interpreter import complete_interpreter, seed_all_random
 from lit_rl.execution.program_side.serve import serve
 from lit_rl.execution.zygote.warm_up import warm_up
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
@@ -314,7 +314,7 @@ def main() -> None:
         _preload_modules(settings)
         confined = isolate(settings, child.PROGRAM)
         _check_can_serve()
-        fix_random(_SEED)  # the same for every program, so that verdicts can be repeated
+        seed_all_random(_SEED)  # the same for every program, so that verdicts can be repeated
     except OSError as error:
         _report(control, f"{'short' if is_shortage(error) else 'failed'}: {remedy(error)}"[:4000].encode())
         return

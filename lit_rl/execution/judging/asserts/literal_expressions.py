@@ -10,7 +10,7 @@ from fractions import Fraction
 from types import CodeType, SimpleNamespace
 from typing import Any
 
-from lit_rl.execution.wire.bounded_json import NotPlain, checked_keys, refuse_collisions
+from lit_rl.execution.wire.bounded_json import NotPlain, checked_keys, refuse_hash_collisions
 
 # Pure functions of plain data whose cost is linear in it.
 PURE: Mapping[str, Any] = {
@@ -149,7 +149,7 @@ def _careful_set(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
 
 def _careful_dict(items: Any = ()) -> dict[Any, Any]:
     pairs = [*(items.items() if isinstance(items, Mapping) else items)]
-    refuse_collisions([key for key, _ in pairs])
+    refuse_hash_collisions([key for key, _ in pairs])
     return dict(pairs)
 
 
