@@ -150,7 +150,7 @@ class ReportingTestRunner(_TestRunner):
         self.evidence: set[int] = set()
 
     def test_callbacks(self) -> dict[str, Callable[..., None]]:
-        """Return the functions that the tests call, see ``TestList.run_on``."""
+        """Return the functions that the tests call, see ``TestList.continue_after_failures``."""
         return {
             PASSED: self._record_number,
             HELD: self.record_pass,

@@ -40,7 +40,7 @@ class OwnLimits:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.signal(signal.SIGVTALRM, lambda *_: _end_if_late(self._until))
 
-    def on_content(self) -> None:
+    def start_limits(self) -> None:
         """Start the limits: from now on what a program wrote is read."""
         self.has_content = True
         if not self._is_bounded:
@@ -52,7 +52,7 @@ class OwnLimits:
         signal.setitimer(signal.ITIMER_VIRTUAL, _TICK_SECONDS, _TICK_SECONDS)
         signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS + _GRACE_SECONDS)
 
-    def end_judgement(self) -> None:
+    def stop_clocks(self) -> None:
         """Stop the clocks: later work has its own time."""
         if self.has_content:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
@@ -66,7 +66,7 @@ class OwnLimits:
             _limit_memory(resource.RLIM_INFINITY)
 
 
-def end_with(trainer: int, trainer_process: int) -> None:
+def watch_for_hang_up(trainer: int, trainer_process: int) -> None:
     """End long work at once, by ``SystemExit``, when the trainer hangs up."""
     _hang_ups.register(trainer, select.POLLRDHUP)
     _hang_ups.register(trainer_process, select.POLLIN)
