@@ -23,7 +23,7 @@ from lit_rl.execution.judging import compiling
 from lit_rl.execution.judging.compiling import Compiler, CompilerFailed
 from lit_rl.execution.judging.supervising import supervisor
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.languages import LANGUAGES, Toolchain, toolchain
+from lit_rl.execution.languages import LANGUAGES, Toolchain, find_toolchain
 from lit_rl.execution.spawning import IsolationError, ZygoteSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")
@@ -206,7 +206,7 @@ def test_missing_standard_headers_are_our_fault_until_they_are_there(compiler, m
 
 def test_a_missing_toolchain_is_our_fault(compiler, monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
-        patched.setattr(compiling, "toolchain", lambda language: toolchain(language, str(tmp_path)))
+        patched.setattr(compiling, "find_toolchain", lambda language: find_toolchain(language, str(tmp_path)))
         with pytest.raises(FaultyCheck, match="install gcc"):
             compiled(compiler, SUM, "c")
     assert compiled(compiler, SUM, "c").verdict is None

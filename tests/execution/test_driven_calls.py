@@ -12,7 +12,7 @@ from lit_rl.execution import CallTests, FailedCase, Sandbox
 from lit_rl.execution.judging import driven_calls
 from lit_rl.execution.judging.compiling import _CACHE_BYTES, Compiled, Compiler
 from lit_rl.execution.languages import LANGUAGES as ALL_LANGUAGES
-from lit_rl.execution.languages import how_to_install, toolchain
+from lit_rl.execution.languages import find_toolchain, how_to_install
 
 LANGUAGES = slow_but(("javascript",), [name for name in ALL_LANGUAGES if name != "python"])
 
@@ -25,7 +25,7 @@ def sandbox():
 
 def judge(sandbox, language, jobs):
     """Outcome of each job: a program and the cases of its function ``f``, or a whole check."""
-    if toolchain(language) is None:
+    if find_toolchain(language) is None:
         pytest.skip(how_to_install(language))
     checked = [
         (program, check if isinstance(check, CallTests) else CallTests(tuple(check), "f", 1.0, language=language))

@@ -22,7 +22,7 @@ from lit_rl.execution.interface import FaultyCheck, Verdict
 from lit_rl.execution.judging.supervising.child_files import TAIL_BYTES, ChildFiles, read_tail, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import verdict_of_child
-from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, how_to_install, toolchain
+from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, find_toolchain, how_to_install
 from lit_rl.execution.spawning import ZygoteSettings
 
 COMPILE_MEMORY = 768 << 20
@@ -54,7 +54,7 @@ class CompilerFailed(RuntimeError):
 
 def require_toolchain(language: Language) -> Toolchain:
     """The tools of a language."""
-    found = toolchain(language)
+    found = find_toolchain(language)
     if found is None:
         raise FaultyCheck(how_to_install(language))
     return found
@@ -129,7 +129,7 @@ class Compiler:
         commands = []
         root = next(iter(files))
         for parts in (beside and spec.builds_beside) or spec.builds:
-            command = tools.command(parts, root=root)
+            command = tools.fill_command(parts, root=root)
             at = command.index("{sources}") if "{sources}" in command else len(command)
             commands.append([*command[:at], *(files if at < len(command) else ()), *command[at + 1 :]])
         job = {
@@ -147,7 +147,9 @@ class Compiler:
                 self._proven.add(language)
                 return Compiled(read_whole(child.channel))
         verdict = Verdict.SYNTAX_ERROR if ended is Verdict.EXCEPTION else ended
-        return Compiled(b"", verdict, diagnostics, spec.line(diagnostics, files[spec.file].count("\n") + 1))
+        return Compiled(
+            b"", verdict, diagnostics, spec.find_program_line(diagnostics, files[spec.file].count("\n") + 1)
+        )
 
     def _compiler_client(self, language: Language) -> ZygoteClient:
         tools = require_toolchain(language)

@@ -137,7 +137,7 @@ def run_to_end(
         "mode": "stdio",
         **names,
     }
-    filled = require_toolchain(language).command(command or spec.run, **names)
+    filled = require_toolchain(language).fill_command(command or spec.run, **names)
     job = make_run_job(language, filled, arguments, answers=answers)
     channel = make_memfd(artefact) if spec.run else make_executable_memfd(artefact)
     with ChildFiles(job, stdin, channel, answers_in_job=answers) as child:
@@ -185,7 +185,7 @@ def outcome_of_end(
         name = printable_name(error["type"])
     return replace(
         outcome,
-        line=spec.line(stderr, program.count("\n") + 1),
+        line=spec.find_program_line(stderr, program.count("\n") + 1),
         exception_type=name,
         exception_message=printable((error["message"] or "")[:MAX_MESSAGE_LENGTH]) if error else "",
     )

@@ -254,6 +254,6 @@ class ZygoteClient:
         killed = [spent for spent in ended if spent.status & 0x7F == signal.SIGKILL]
         if not killed or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
             return cause
-        if self._zygote.group is not None and self._zygote.group.was_full():
+        if self._zygote.group is not None and self._zygote.group.has_hit_memory_limit():
             return MEMORY_IS_FULL
         raise KilledFromOutside

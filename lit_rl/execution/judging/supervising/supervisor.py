@@ -20,7 +20,7 @@ from importlib import import_module
 
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, libc, set_oom_score
-from lit_rl.execution.confinement.limits import remedy
+from lit_rl.execution.confinement.limits import error_with_remedy
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message
 from lit_rl.execution.judging.checking import Checkers
 from lit_rl.execution.judging.compiling import Compiler
@@ -147,7 +147,7 @@ def main() -> None:
     try:
         client = ZygoteClient(settings[0], connection.fileno(), trainer)
     except OSError as error:
-        send_message(connection, ("failed", f"the sandbox cannot start: {remedy(error)}"))
+        send_message(connection, ("failed", f"the sandbox cannot start: {error_with_remedy(error)}"))
         return
     except Exception as error:
         send_message(connection, ("failed", f"{type(error).__name__}: {error}"))
