@@ -186,7 +186,7 @@ from typing import ClassVar
 from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.checks import Check
 from lit_rl.execution.judging.supervising import own_limits
-from lit_rl.execution.judging.supervising.child_files import Child
+from lit_rl.execution.judging.supervising.child_files import ChildFiles
 from lit_rl.execution.interface import Outcome, Verdict
 
 
@@ -203,7 +203,7 @@ def judge(client, program, check):
         raise MemoryError
     if check.way == "faulty":
         raise FaultyCheck("no program can be judged")
-    with Child({"mode": "stdio", "source": program}) as child:
+    with ChildFiles({"mode": "stdio", "source": program}) as child:
         client.run([child], 1.0)
         if check.way == "memory":
             bytearray(1 << 30)

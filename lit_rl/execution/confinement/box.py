@@ -98,7 +98,7 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
         user = int(settings["user"])
         profile = _profile(settings, user)
         if settings["namespaces"]:
-            namespaces.enter(user)
+            namespaces.fork_into_namespaces(user)
         confine(profile)
         os.umask(0o077)
     except Exception as error:

@@ -27,7 +27,7 @@ _LOCKED = {
 }
 
 
-def enter(user: int) -> None:
+def fork_into_namespaces(user: int) -> None:
     """Continue as the first process in new namespaces; the process outside waits and exits with its status.
 
     Root gives up its user id only afterwards; in a container without the capability, at once.

@@ -138,7 +138,7 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> ChildConfinement:
         kernel.libc.mallopt(_M_ARENA_MAX, 2)
     readable = (*settings["packages"], *settings["readable"])
     if tier >= 1:
-        namespaces.enter(user)
+        namespaces.fork_into_namespaces(user)
         namespaces.replace_root(folder, readable, int(settings["work_bytes"]), user)
         folder = namespaces.WORK_FOLDER
     elif os.geteuid() == 0:

@@ -52,7 +52,7 @@ class Supervisor:
         self._sent_at = time.monotonic()
         self._limits = OwnLimits(client.settings.output_bytes)
         self._clients: list[ZygoteClient] = []
-        self._client = self._adopt_children(client)
+        self._client = self._register_client(client)
         client.on_report = self._limits.start_limits
         client.compiler = Compiler(client.settings, self._connect)
         client.checkers = Checkers(client.settings, client.compiler, self._connect)
@@ -88,9 +88,9 @@ class Supervisor:
     def _connect(self, settings: ZygoteSettings) -> ZygoteClient:
         """A client with a further zygote, for a compiler, a runtime or checkers; errors as of ``ZygoteClient``."""
         self._limits.lift_memory()
-        return self._adopt_children(ZygoteClient(settings, self._connection.fileno(), self._trainer))
+        return self._register_client(ZygoteClient(settings, self._connection.fileno(), self._trainer))
 
-    def _adopt_children(self, client: ZygoteClient) -> ZygoteClient:
+    def _register_client(self, client: ZygoteClient) -> ZygoteClient:
         client.on_wait, client.on_renewal = self._send_done, self._limits.lift_memory
         self._clients.append(client)
         return client
