@@ -91,14 +91,14 @@ def answer_start(text: str, in_thought: bool = False, is_quoted: Callable[[int],
     if in_thought:
         closing = _THOUGHT_CLOSES.search(text)
         return closing.end() if closing else len(text)
-    start = _after_blank(text, 0)
+    start = _skip_blanks(text, 0)
     opened = False
     while found := _THOUGHT.match(text, start):
         opened = True
         end = text.find(f"</{found[1]}>", found.end())
         if end < 0:
             return len(text)
-        start = _after_blank(text, end + len(found[1]) + 3)
+        start = _skip_blanks(text, end + len(found[1]) + 3)
     for closing in () if opened else islice(_THOUGHT_ENDS.finditer(text), _MAX_QUOTED):
         if _THOUGHT.search(text, 0, closing.start()):
             break
@@ -162,6 +162,6 @@ def _later_thoughts(text: str, start: int) -> Iterator[tuple[int, int]]:
         yield found.start(), start
 
 
-def _after_blank(text: str, start: int) -> int:
+def _skip_blanks(text: str, start: int) -> int:
     found = _BLANK.match(text, start)
     return found.end() if found else start

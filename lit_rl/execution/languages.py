@@ -98,19 +98,19 @@ class LanguageSpec:
     version: str = "--version"
 
     @cached_property
-    def place(self) -> re.Pattern[str]:
+    def place_pattern(self) -> re.Pattern[str]:
         """The place that a diagnostic or a traceback names; its first group is the line."""
         return re.compile(rf"\b{re.escape(self.file)}(?::|:? line | on line |\()(\d{{1,9}})")
 
-    def line(self, text: str, num_lines: int) -> int | None:
+    def find_program_line(self, text: str, num_lines: int) -> int | None:
         """The first line of the program that a text names; ``None`` for lines that it has not."""
-        found = [place for place in self.place.finditer(text) if 0 < int(place[1]) <= num_lines]
+        found = [place for place in self.place_pattern.finditer(text) if 0 < int(place[1]) <= num_lines]
         with_column = (place for place in found if re.match(r":\d", text[place.end() :][:2]))  # not of an include
         best = next(with_column, found[0] if found else None)
         return int(best[1]) if best else None
 
 
-def _go(package: str, *files: str) -> tuple[str, ...]:
+def _go_compile_command(package: str, *files: str) -> tuple[str, ...]:
     return (
         *("{home}/pkg/tool/{go}/compile", "-o", f"{package}.a", "-p", package, "-complete"),
         *("-I", ".", "-I", "{home}/pkg/{go}", *files),
@@ -217,11 +217,11 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=r"^(?:package|func|import|type)\b",
         good='package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("good") }\n',
         main="main",
-        builds=(_go("main", "{sources}"), _GO_LINK),
+        builds=(_go_compile_command("main", "{sources}"), _GO_LINK),
         builds_beside=(
-            _go("github.com/stretchr/testify/assert", "assert.go"),
-            _go("lit_rl", "{root}"),
-            _go("main", "main.go", "program.go"),
+            _go_compile_command("github.com/stretchr/testify/assert", "assert.go"),
+            _go_compile_command("lit_rl", "{root}"),
+            _go_compile_command("main", "main.go", "program.go"),
             _GO_LINK,
         ),
         error=r"^panic: (?P<type>)(?P<message>.*)$|^(?P<fatal>fatal error: .*)$",
@@ -266,27 +266,27 @@ class Toolchain:
     executables: tuple[str, ...]
     readable: tuple[str, ...]
 
-    def command(self, parts: tuple[str, ...], **more: str) -> list[str]:
+    def fill_command(self, parts: tuple[str, ...], **more: str) -> list[str]:
         """A command of the row with its names filled in. Braces of other kinds stay."""
         names = {**self.names, **more}
         return [re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], found[0]), part) for part in parts]
 
 
 @lru_cache(maxsize=len(LANGUAGES))
-def toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
+def find_toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
     """Find a language on this machine; ``None`` if it, or one that it needs, is not installed."""
     spec = LANGUAGES[language]
     path = os.pathsep.join(map(os.path.expanduser, path.split(os.pathsep)))
     wheels = [os.path.join(folder, spec.wheel) for folder in sys.path if spec.wheel]
     command = shutil.which(spec.command, path=os.pathsep.join([*wheels, path]))
-    needed = [toolchain(other, path) for other in spec.needs]
+    needed = [find_toolchain(other, path) for other in spec.needs]
     if command is None or None in needed:
         return None
     program = os.path.realpath(command)
     names = {"command": os.path.abspath(command), "program": program, "gcc": shutil.which("gcc", path=path) or "gcc"}
     if spec.home:
         asked = [names["command"] if part == "{program}" else part for part in spec.home]
-        home = _first_output_line(asked).strip()
+        home = _run_for_output(asked).strip()
         if not home:
             return None
     else:
@@ -296,8 +296,8 @@ def toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
     parts = [_find_part(command, part, path) for part in spec.parts]
     tools = [command, *parts, *glob.glob("/lib*/ld-linux*"), *glob.glob("/lib/*/ld-linux*")]
     found = Toolchain(names, (), ())
-    tools += [path for pattern in found.command(spec.executables) for path in glob.glob(pattern)]
-    folders = [path for pattern in found.command(spec.folders) for path in glob.glob(pattern)]
+    tools += [path for pattern in found.fill_command(spec.executables) for path in glob.glob(pattern)]
+    folders = [path for pattern in found.fill_command(spec.folders) for path in glob.glob(pattern)]
     executables = tuple(dict.fromkeys(link for tool in tools if tool for link in _linked_files(tool)))
     return Toolchain(
         names,
@@ -314,21 +314,21 @@ def how_to_install(language: Language) -> str:
 
 def version(language: Language) -> str:
     """The first line by which an installed language names its version."""
-    found = toolchain(language)
+    found = find_toolchain(language)
     if found is None:
         return "not installed"
     command = [found.names["command"], LANGUAGES[language].version]
-    return _first_output_line(command, stderr=subprocess.STDOUT).strip().partition("\n")[0]
+    return _run_for_output(command, stderr=subprocess.STDOUT).strip().partition("\n")[0]
 
 
-def _first_output_line(command: Sequence[str], stderr: int = subprocess.DEVNULL) -> str:
+def _run_for_output(command: Sequence[str], stderr: int = subprocess.DEVNULL) -> str:
     """A command's output. A supervisor's own limit of memory, too low for rustc's libraries, is lifted for it."""
     lifted = ["/bin/sh", "-c", 'ulimit -S -v "$(ulimit -H -v)"; exec "$@"', "sh", *command]
     return subprocess.run(lifted, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False).stdout
 
 
 def _find_part(command: str, part: str, path: str) -> str | None:
-    answer = _first_output_line([command, f"-print-prog-name={part}"]).strip()
+    answer = _run_for_output([command, f"-print-prog-name={part}"]).strip()
     return answer if os.path.isabs(answer) else shutil.which(answer, path=path)
 
 

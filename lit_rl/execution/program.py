@@ -97,7 +97,7 @@ def extract_program(
     >>> extract_program("x = 1").fenced
     False
     """
-    wanted, reader = wanted or Wanted(), SourceReader()
+    wanted, reader = wanted or Wanted(), BoundedParser()
     start = answer_start(text, wanted.in_thought, partial(_is_quoted, text, wanted, reader))
     # The prompt may have opened the block with a bare fence, which leaves its tag to the answer.
     first = _FIRST_LINE.match(text, start)
@@ -105,10 +105,10 @@ def extract_program(
         start = first.end()
     fences = find_fences(text, start)
     if extraction == "last_block":
-        blocks = _paired_fences(text, fences)
+        blocks = _all_blocks(text, fences)
         return _build_program(text, blocks[-1], wanted, reader) if blocks else program_at(text, start, len(text))
-    blocks = [block for block in _blocks(text, fences, start, wanted, reader) if not block.blank]
-    everything = blocks or [block for block in _paired_fences(text, fences) if not block.blank]
+    blocks = [block for block in _blocks_in_language(text, fences, start, wanted, reader) if not block.is_blank]
+    everything = blocks or [block for block in _all_blocks(text, fences) if not block.is_blank]
     if everything:
         found = _build_program(text, _choose_block(everything, wanted, reader), wanted, reader)
     else:
@@ -116,20 +116,20 @@ def extract_program(
     return _keep_definitions(found, wanted, reader) if found and extraction == "definitions" else found
 
 
-def with_prefix(prefix: str, source: str) -> tuple[str, str]:
+def prefix_and_source(prefix: str, source: str) -> tuple[str, str]:
     """Prefix and source of a Python program, with the source's future imports, which have to come first, before both.
 
     They get a line of their own; in the source blanks take their place, so that what follows keeps line and column.
     """
-    imports, rest = without_future(source) if prefix else ("", source)
-    own, begin = without_future(prefix) if imports else ("", prefix)
+    imports, rest = split_future_imports(source) if prefix else ("", source)
+    own, begin = split_future_imports(prefix) if imports else ("", prefix)
     return own + imports + begin, rest
 
 
-def without_future(source: str) -> tuple[str, str]:
+def split_future_imports(source: str) -> tuple[str, str]:
     r"""The future imports of a Python source as one line, and the source with as many blanks in their place.
 
-    >>> without_future("from __future__ import annotations\nx: int")[0]
+    >>> split_future_imports("from __future__ import annotations\nx: int")[0]
     'from __future__ import annotations\n'
     """
     tree = _parse_python(source) if "__future__" in source else None
@@ -172,11 +172,13 @@ class _Block:
         return self.text[self.start : self.end]
 
     @property
-    def blank(self) -> bool:
+    def is_blank(self) -> bool:
         return _SOMETHING.search(self.text, self.start, self.end) is None
 
 
-def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, reader: SourceReader) -> list[_Block]:
+def _blocks_in_language(
+    text: str, fences: Sequence[Fence], start: int, wanted: Wanted, reader: BoundedParser
+) -> list[_Block]:
     """Blocks in the wanted language.
 
     A fence without a tag may open a block or be left over from one, and output looks like prose. So what follows
@@ -187,7 +189,7 @@ def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, read
     if fences and fences[0].closes:
         # The prompt may have opened the block already.
         head = _Block(text, start, fences[0].start, fenced=False)
-        if not head.blank and _is_program(head, wanted, reader):
+        if not head.is_blank and _is_program(head, wanted, reader):
             found.append(head)
             index = 1
     while index < len(fences):
@@ -195,11 +197,11 @@ def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, read
         index += 1
         if not fence.opens or fence.tag in CONTAINER_TAGS:
             continue
-        last = _end_of_block(text, fences, index - 1, wanted, reader)
+        last = _closing_fence_index(text, fences, index - 1, wanted, reader)
         end = len(text) if last == len(fences) else fences[last].start
         block = _Block(text, fence.end, max(end, fence.end), fence.indent)
         known = _has_language_tag(fence.tag, wanted.language)
-        if known is None and not block.blank and _is_program(block, wanted, reader):
+        if known is None and not block.is_blank and _is_program(block, wanted, reader):
             known = True
         if known:
             found.append(block)
@@ -208,7 +210,9 @@ def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, read
     return found
 
 
-def _end_of_block(text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: SourceReader) -> int:
+def _closing_fence_index(
+    text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: BoundedParser
+) -> int:
     """Index of the fence that ends a block, which a fence in one of the block's docstrings does not."""
     fence = fences[opening]
     ahead = range(opening + 1, min(opening + 1 + _MAX_AHEAD, len(fences)))
@@ -218,12 +222,15 @@ def _end_of_block(text: str, fences: Sequence[Fence], opening: int, wanted: Want
     if quoted and wanted.language == "python" and _has_language_tag(fence.tag, "python") is not False:
         for index, stop in zip([*ends, len(fences)], [*stops, len(text)], strict=True):
             block = _Block(text, fence.end, stop, fence.indent)
-            if reader.allows(stop - fence.end) and reader.tree(_dedented(block)[0]) is not None:
+            if (
+                reader.spend_characters(stop - fence.end)
+                and reader.parse_or_none(_dedent_with_counts(block)[0]) is not None
+            ):
                 return index
     return ends[0]
 
 
-def _is_quoted(text: str, wanted: Wanted, reader: SourceReader, place: int) -> bool:
+def _is_quoted(text: str, wanted: Wanted, reader: BoundedParser, place: int) -> bool:
     """Return whether a character lies in a Python program, inside a text of it where it is not Python itself."""
     if wanted.language != "python":
         return False
@@ -231,7 +238,7 @@ def _is_quoted(text: str, wanted: Wanted, reader: SourceReader, place: int) -> b
     block, index = _Block(text, 0, fences[0].start if fences else len(text), fenced=False), 0
     while block.end <= place and index < len(fences):
         if fences[index].opens:
-            last = _end_of_block(text, fences, index, wanted, reader)
+            last = _closing_fence_index(text, fences, index, wanted, reader)
             end = len(text) if last == len(fences) else fences[last].start
             block = _Block(text, fences[index].end, max(end, fences[index].end), fences[index].indent)
             index = last if last == len(fences) or not fences[last].closes else last + 1
@@ -239,10 +246,10 @@ def _is_quoted(text: str, wanted: Wanted, reader: SourceReader, place: int) -> b
             index += 1
     if not block.start <= place < block.end:
         return False
-    return reader.tree(_dedented(block)[0]) is not None or _continues_prompt(block, wanted, reader)
+    return reader.parse_or_none(_dedent_with_counts(block)[0]) is not None or _continues_prompt(block, wanted, reader)
 
 
-def _paired_fences(text: str, fences: Sequence[Fence]) -> list[_Block]:
+def _all_blocks(text: str, fences: Sequence[Fence]) -> list[_Block]:
     """All blocks, blank ones too: a bare fence closes the block before it, whatever is inside."""
     found: list[_Block] = []
     opening: Fence | None = None
@@ -257,12 +264,12 @@ def _paired_fences(text: str, fences: Sequence[Fence]) -> list[_Block]:
     return found
 
 
-def _choose_block(blocks: Sequence[_Block], wanted: Wanted, reader: SourceReader) -> _Block:
+def _choose_block(blocks: Sequence[_Block], wanted: Wanted, reader: BoundedParser) -> _Block:
     name = wanted.entry_point
     if name is None:
         return blocks[-1]
     for block in reversed(blocks):
-        source = _dedented(block)[0]
+        source = _dedent_with_counts(block)[0]
         if wanted.language != "python" and wanted.language in TAGS_OF:
             if defines_function(source, name):
                 return block
@@ -271,19 +278,19 @@ def _choose_block(blocks: Sequence[_Block], wanted: Wanted, reader: SourceReader
     return next((block for block in reversed(blocks) if seems_to_define(block.source, name)), blocks[-1])
 
 
-def _continues_prompt(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
+def _continues_prompt(block: _Block, wanted: Wanted, reader: BoundedParser) -> bool:
     """Return whether a block is the body of the function that a prompt in completion form has begun."""
     if not wanted.prefix:
         return False
     if not block.fenced:
-        return reader.tree(wanted.prefix + block.source) is not None
+        return reader.parse_or_none(wanted.prefix + block.source) is not None
     first = next((line for line in block.source.split("\n") if line.strip()), "")
     indented = len(first) - len(first.lstrip(" \t")) > block.indent
     body = _remove_indent(block.source, block.indent)[0]
-    return indented and reader.tree(f"{wanted.prefix.rstrip(chr(10))}\n{body}") is not None
+    return indented and reader.parse_or_none(f"{wanted.prefix.rstrip(chr(10))}\n{body}") is not None
 
 
-def _build_program(text: str, block: _Block, wanted: Wanted, reader: SourceReader) -> ExtractedProgram | None:
+def _build_program(text: str, block: _Block, wanted: Wanted, reader: BoundedParser) -> ExtractedProgram | None:
     """The block as a program, its indentation taken away unless it is the body of a function that was begun."""
     if block.source.startswith("\ufeff"):
         block = _Block(text, block.start + 1, block.end, block.indent, block.fenced)
@@ -291,11 +298,11 @@ def _build_program(text: str, block: _Block, wanted: Wanted, reader: SourceReade
     if found is None or not block.fenced:
         return found
     body = _continues_prompt(block, wanted, reader)
-    source, removed = _remove_indent(block.source, block.indent) if body else _dedented(block)
+    source, removed = _remove_indent(block.source, block.indent) if body else _dedent_with_counts(block)
     return ExtractedProgram(source, found.start, found.end, True, removed if any(removed) else ())
 
 
-def _keep_definitions(program: ExtractedProgram, wanted: Wanted, reader: SourceReader) -> ExtractedProgram:
+def _keep_definitions(program: ExtractedProgram, wanted: Wanted, reader: BoundedParser) -> ExtractedProgram:
     """The program with blank lines for what its entry point does not need; unchanged if it defines no entry point.
 
     Imports stay, and statements that define a name which the entry point reaches. Of a program that does not parse,
@@ -306,7 +313,7 @@ def _keep_definitions(program: ExtractedProgram, wanted: Wanted, reader: SourceR
     """
     lines = program.source.split("\n")
     end = len(lines)
-    while (tree := reader.tree("\n".join(lines[:end]))) is None and end and reader.allows(0):
+    while (tree := reader.parse_or_none("\n".join(lines[:end]))) is None and end and reader.spend_characters(0):
         end -= 1
     defining: dict[str, list[ast.stmt]] = {}
     for statement in tree.body if tree else ():
@@ -327,7 +334,7 @@ def _keep_definitions(program: ExtractedProgram, wanted: Wanted, reader: SourceR
     return replace(program, source="\n".join(line if row in rows else "" for row, line in enumerate(lines, 1)))
 
 
-def _dedented(block: _Block) -> tuple[str, tuple[int, ...]]:
+def _dedent_with_counts(block: _Block) -> tuple[str, tuple[int, ...]]:
     """The block's source without the indentation that its lines share, and what was taken from each line.
 
     Where they share none, as with a text at column 0 inside a program in a list, the fence's indentation goes.
@@ -357,18 +364,18 @@ def _has_language_tag(tag: str, language: str) -> bool | None:
     return tag in TAGS_OF[language] if tag in KNOWN_TAGS else None
 
 
-def _is_program(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
+def _is_program(block: _Block, wanted: Wanted, reader: BoundedParser) -> bool:
     """Return whether a block without a tag is in the wanted language."""
     if wanted.language not in TAGS_OF:
         return block.fenced
-    if not reader.allows(block.end - block.start):
+    if not reader.spend_characters(block.end - block.start):
         return False
     if wanted.language != "python":
         return _LOOKS[wanted.language].search(block.source) is not None
-    return reader.is_python(_dedented(block)[0]) or _continues_prompt(block, wanted, reader)
+    return reader.is_python(_dedent_with_counts(block)[0]) or _continues_prompt(block, wanted, reader)
 
 
-class SourceReader:
+class BoundedParser:
     """Parses pieces of one completion, up to a total length.
 
     The limit counts characters, not seconds: the same completion gives the same program on every machine.
@@ -378,26 +385,26 @@ class SourceReader:
         self._left = MAX_CHARACTERS
         self._trees: dict[str, ast.Module | None] = {}
 
-    def allows(self, characters: int) -> bool:
+    def spend_characters(self, characters: int) -> bool:
         """Return whether this many more characters may be read, and count them as read."""
         self._left -= characters
         return self._left >= 0
 
-    def tree(self, source: str) -> ast.Module | None:
+    def parse_or_none(self, source: str) -> ast.Module | None:
         """The tree of a Python source; ``None`` if it does not parse or the limit is reached."""
         if source not in self._trees:
-            self._trees[source] = _parse_python(source) if self.allows(len(source)) else None
+            self._trees[source] = _parse_python(source) if self.spend_characters(len(source)) else None
         return self._trees[source]
 
     def is_python(self, source: str) -> bool:
         """Return whether a source without a tag is Python: it parses, and it is more than a value or a word."""
-        tree = self.tree(source)
+        tree = self.parse_or_none(source)
         return tree is not None and any(not _is_value(statement) for statement in tree.body)
 
     def defines(self, source: str, name: str) -> bool:
         """Return whether a Python source parses and defines a function or class, or ``Class.method``, at its top."""
         first = name.split(".")[0]
-        tree = self.tree(source) if first in source else None
+        tree = self.parse_or_none(source) if first in source else None
         return tree is not None and any(first in _top_names(statement) for statement in tree.body)
 
 

@@ -14,11 +14,11 @@ from concurrent.futures import Future
 from typing import Annotated, Any, Literal, Self
 
 from lit_rl.execution.checks import Check, StdioTests
-from lit_rl.execution.confinement.limits import need_descriptors, remedy
+from lit_rl.execution.confinement.limits import error_with_remedy, require_descriptors
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.execution.judging.supervising.supervisor import KILLED
 from lit_rl.execution.languages import LANGUAGES, Language
-from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_packages
+from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_package_paths
 from lit_rl.execution.worker import PendingProgram, SandboxError, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
 from lit_rl.signature_check import Limit, PositiveInt
@@ -74,7 +74,7 @@ class Sandbox(ProgramRunner):
         self._arguments = (
             num_workers, memory_bytes, output_bytes, work_bytes, tier, tuple(packages), allow_weak, temporary_folder,
         )  # fmt: skip
-        found = find_packages(packages)
+        found = find_package_paths(packages)
         self._zygote = ZygoteSettings(
             memory_bytes=memory_bytes,
             output_bytes=output_bytes,
@@ -128,7 +128,7 @@ class Sandbox(ProgramRunner):
 
     def _start_workers(self) -> None:
         try:
-            need_descriptors(self._num_workers * _OF_WORKER + _SPARE, _WITHIN_WORKER)
+            require_descriptors(self._num_workers * _OF_WORKER + _SPARE, _WITHIN_WORKER)
             self._folder = tempfile.mkdtemp(prefix="lit_rl-", dir=self._parent_folder)
             os.chmod(self._folder, 0o711)  # programs may run as another user
             import_paths = tuple(os.path.abspath(path) for path in sys.path if os.path.exists(path or "."))
@@ -139,7 +139,7 @@ class Sandbox(ProgramRunner):
                 self._tier = worker.tier
             self._start_threads()
         except OSError as error:
-            raise SandboxError(f"the sandbox cannot start: {remedy(error)}") from None
+            raise SandboxError(f"the sandbox cannot start: {error_with_remedy(error)}") from None
 
     def _start_threads(self) -> None:
         threads = []
@@ -244,7 +244,7 @@ class Sandbox(ProgramRunner):
             if (first.is_single and taken) or (first.is_alone and self._num_busy):
                 break
             item = self._waiting.popleft()
-            if item.start():
+            if item.mark_started():
                 taken.append(item)
             if item.is_single:
                 break
@@ -253,12 +253,12 @@ class Sandbox(ProgramRunner):
     def _serve(self, slot: int) -> None:
         """One thread per worker: hand out programs, collect outcomes, replace the worker when it is lost."""
         while items := self._take_chunk():
-            items = [item for item in items if item.pack()]
+            items = [item for item in items if item.pack_check()]
             try:
                 if items and items[0].is_alone:
                     self._judge_alone(slot, items[0])
                 else:
-                    self._judge_chunk(slot, items)
+                    self._judge_and_resolve(slot, items)
             finally:
                 with self._changed:
                     self._num_busy -= 1
@@ -266,7 +266,7 @@ class Sandbox(ProgramRunner):
                     self._changed.notify_all()
         self._end_worker(slot)
 
-    def _judge_chunk(self, slot: int, items: list[PendingProgram]) -> None:
+    def _judge_and_resolve(self, slot: int, items: list[PendingProgram]) -> None:
         """Judge ``items``; programs whose run is lost are judged again, alone.
 
         Where the worker is lost with several, each first goes to a worker by itself, to show which is the reason.
@@ -274,7 +274,7 @@ class Sandbox(ProgramRunner):
         lost: list[PendingProgram] = []
         are_several = len(items) > 1
         try:
-            for item, outcome in self._outcomes(slot, items):
+            for item, outcome in self._outcomes_or_reasons(slot, items):
                 items = items[1:]
                 if isinstance(outcome, str):
                     lost.append(item)
@@ -297,17 +297,17 @@ class Sandbox(ProgramRunner):
         program's run is lost several times and the good one passes each time, the program is the reason.
         """
         self._end_worker(slot)
-        good = PendingProgram(*_known_good(item.check, self._zygote.memory_bytes))
-        good.pack()
+        good = PendingProgram(*_known_good_program(item.check, self._zygote.memory_bytes))
+        good.pack_check()
         works = repeats = is_over_content = False
         try:
-            _, result = next(self._outcomes(slot, [good]))
+            _, result = next(self._outcomes_or_reasons(slot, [good]))
             if isinstance(result, str) or not result.passed:
                 return self._retry_later(
                     item, result if isinstance(result, str) else f"{result.verdict}: {result.stderr}"
                 )
             works = True
-            _, outcome = next(self._outcomes(slot, [item]))
+            _, outcome = next(self._outcomes_or_reasons(slot, [item]))
             if isinstance(outcome, Outcome):
                 return item.resolve(outcome)
             repeats = outcome == item.reason != KILLED  # a judge that raises the same again always will
@@ -326,11 +326,13 @@ class Sandbox(ProgramRunner):
         _log.warning("a program counts as failed, %s", message)
         item.resolve(Outcome(Verdict.OUTPUT_LIMIT if is_over_content else Verdict.EXCEPTION, stderr=message))
 
-    def _outcomes(self, slot: int, items: Sequence[PendingProgram]) -> Iterator[tuple[PendingProgram, Outcome | str]]:
+    def _outcomes_or_reasons(
+        self, slot: int, items: Sequence[PendingProgram]
+    ) -> Iterator[tuple[PendingProgram, Outcome | str]]:
         """Each program with its outcome, or with the reason its run was lost."""
         worker = self._workers[slot]
         if worker is None:
-            worker = self._workers[slot] = self._another_worker()
+            worker = self._workers[slot] = self._start_replacement_worker()
         worker.send([(i, item.program, item.packed) for i, item in enumerate(items)])
         expected = 0
         while expected < len(items):
@@ -373,7 +375,7 @@ class Sandbox(ProgramRunner):
             self._workers[slot] = None
             worker.close()
 
-    def _another_worker(self) -> Worker:
+    def _start_replacement_worker(self) -> Worker:
         """Start a worker in place of a lost one; a failure to start says nothing about any program."""
         for _ in range(_MAX_STARTS - 1):
             try:
@@ -387,7 +389,7 @@ class Sandbox(ProgramRunner):
         return Worker(self._settings)
 
 
-def _known_good(check: Check, memory_bytes: int) -> tuple[str, Check]:
+def _known_good_program(check: Check, memory_bytes: int) -> tuple[str, Check]:
     """A program that every working machine runs, in the language of a check, and what it prints."""
     language: Language = next((name for name in LANGUAGES if name == check.language), "python")
     program = LANGUAGES[language].good.replace("{num_bytes}", str(memory_bytes // 2))

@@ -194,7 +194,7 @@ def start_zygote(settings: ZygoteSettings) -> ZygoteProcess:
     )
 
 
-def find_packages(names: Sequence[str]) -> dict[str, list[str]]:
+def find_package_paths(names: Sequence[str]) -> dict[str, list[str]]:
     """Folders and files of each named package, with the shared libraries that wheels put next to it.
 
     Only named packages become visible: those that they depend on must be named too.

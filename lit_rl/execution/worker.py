@@ -49,12 +49,12 @@ class PendingProgram:
         require_program(self.program, self.check)
         self.budget_seconds = self.check.wall_budget_seconds
 
-    def start(self) -> bool:
+    def mark_started(self) -> bool:
         """Mark the program as started, so that it cannot be cancelled; False if it was cancelled before."""
         self.started = self.started or self.future.set_running_or_notify_cancel()
         return self.started
 
-    def pack(self) -> bool:
+    def pack_check(self) -> bool:
         """Pack the check for a worker; on failure, resolve this one and return False."""
         try:
             self.packed = pickle.dumps(self.check, pickle.HIGHEST_PROTOCOL)

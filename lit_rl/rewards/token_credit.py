@@ -39,7 +39,7 @@ from torch import Tensor
 
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
-from lit_rl.execution.program import SourceReader, without_future
+from lit_rl.execution.program import BoundedParser, split_future_imports
 from lit_rl.math.masking import last_token_mask
 from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
 from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Problem, Program, int64_tensor
@@ -70,7 +70,7 @@ class SourceMap:
         removed = program.removed or (0,) * len(lines)
         kept = b"\n".join(line[count:] for line, count in zip(lines, removed, strict=False))
         if not self.source.endswith(kept):  # its future imports may stand before the prefix
-            kept = utf8_bytes(without_future(kept.decode("utf-8", "surrogatepass"))[1])
+            kept = utf8_bytes(split_future_imports(kept.decode("utf-8", "surrogatepass"))[1])
         # Source that was changed otherwise on its way out of the completion has no places; its terms spread evenly.
         self.known = len(removed) == len(lines) and self.source.endswith(kept)
         self._prefix = len(self.source) - len(kept)
@@ -117,7 +117,7 @@ class SourceMap:
 
         That is the end of the first word of the next statement: ``else`` would have continued this one.
         """
-        tree = SourceReader().tree(self.source.decode("utf-8", "surrogatepass"))
+        tree = BoundedParser().parse_or_none(self.source.decode("utf-8", "surrogatepass"))
         for statement in tree.body if tree else ():
             heads: list[ast.stmt | ast.expr] = [statement, *getattr(statement, "decorator_list", [])]
             first = min(heads, key=lambda node: node.lineno)

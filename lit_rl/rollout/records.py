@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from lit_rl.errors import LitRLError
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
-from lit_rl.execution.program import Wanted, with_prefix
+from lit_rl.execution.program import Wanted, prefix_and_source
 from lit_rl.models.policy import Policy
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput
@@ -168,7 +168,7 @@ def find_program(problem: Problem, text: str, in_thought: bool = False) -> Progr
     if found.fenced and prefix and not prefix.endswith("\n"):
         prefix += "\n"
     if problem.check.language == "python":
-        prefix, source = with_prefix(prefix, source)
+        prefix, source = prefix_and_source(prefix, source)
     return Program(
         prefix + source, found.start, found.end, prefix.count("\n"), fenced=found.fenced, removed=found.removed
     )
@@ -179,7 +179,7 @@ def reference_program(problem: Problem) -> str | None:
     prefix, reference = problem.program_prefix, problem.reference
     if reference is None or problem.check.language != "python" or not reference.startswith(prefix):
         return reference
-    return "".join(with_prefix(prefix, reference.removeprefix(prefix)))
+    return "".join(prefix_and_source(prefix, reference.removeprefix(prefix)))
 
 
 def reference_answer(problem: Problem) -> str:

@@ -14,7 +14,7 @@ import pytest
 from lit_rl.data.basics.families import FAMILIES, NUM_CASES, DrawnFunction, Family, draw_function
 from lit_rl.data.basics.problems import NormalisedTreeCache, RenderingSettings, build_problem, dump_normalised_tree
 from lit_rl.execution.interface import Verdict
-from lit_rl.execution.languages import how_to_install, toolchain
+from lit_rl.execution.languages import find_toolchain, how_to_install
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 
@@ -150,7 +150,7 @@ def test_trees_that_are_put_together_are_those_of_the_programs() -> None:
 
 
 def test_the_sandbox_agrees_in_javascript_that_references_pass_and_bugs_do_not(sandbox: Sandbox) -> None:
-    if toolchain("javascript") is None:
+    if find_toolchain("javascript") is None:
         pytest.skip(how_to_install("javascript"))
     problems = [problem for family in FAMILIES for _, problem in drawn(family, 1, "javascript")]
     right = [(str(problem.reference), problem.check) for problem in problems]

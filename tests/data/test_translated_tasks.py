@@ -14,7 +14,7 @@ from lit_rl.data import HumanEvalX, MultiPLE
 from lit_rl.data.rows import RowError
 from lit_rl.execution import Sandbox
 from lit_rl.execution.checks import UNIT_TESTS
-from lit_rl.execution.languages import how_to_install, toolchain
+from lit_rl.execution.languages import find_toolchain, how_to_install
 from lit_rl.rollout.records import find_program, reference_answer
 
 REAL = Path(os.environ.get("LIT_RL_DATA", "../shared/data")) / "humanevalx"
@@ -45,7 +45,7 @@ def answer_of(problem, rest):
     ids=[f"{task.__name__}-{language}" for task, _, language in TASKS],
 )  # fmt: skip
 def test_a_right_answer_passes_in_both_forms_and_a_wrong_one_fails(task, make, language, sandbox, tmp_path):
-    if toolchain(language) is None:
+    if find_toolchain(language) is None:
         pytest.skip(how_to_install(language))
     path = write_rows(tmp_path, make(language, 1))
     jobs = []

@@ -10,7 +10,7 @@ from support.slow_cases import slow_but
 
 from lit_rl.execution import Sandbox
 from lit_rl.execution.confinement.box import BoxLimits, BoxReport, run_boxed
-from lit_rl.execution.confinement.profile import nobody
+from lit_rl.execution.confinement.profile import untrusted_user_id
 
 
 @pytest.fixture(scope="module", params=slow_but((None,), [0, None]), ids=["tier_0", "best_tier"])
@@ -25,7 +25,7 @@ def boxed_at() -> Iterator[Callable[..., BoxReport]]:
     """Runs commands in boxes, one after the other, in a folder that belongs to their user."""
     with tempfile.TemporaryDirectory(prefix="lit_rl-test-") as folder:
         if os.geteuid() == 0:
-            os.chown(folder, nobody(), nobody())
+            os.chown(folder, untrusted_user_id(), untrusted_user_id())
 
         def run(command: str, limits: dict[str, Any] | None = None, **settings: Any) -> BoxReport:
             return run_boxed(command, folder, BoxLimits(**{"seconds": 20.0, **(limits or {})}), **settings)

@@ -8,7 +8,7 @@ from contest_checkers import ANYTHING, JUDGED
 from support.named_jobs import judge_named
 
 from lit_rl.execution import Checker, Sandbox, StdioTests, Verdict
-from lit_rl.execution.languages import how_to_install, toolchain
+from lit_rl.execution.languages import find_toolchain, how_to_install
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")
 
@@ -186,7 +186,7 @@ OF_LANGUAGES = {
 
 @pytest.mark.parametrize("language", OF_LANGUAGES)
 def test_programs_in_other_languages_are_judged_by_checkers(sandbox, language):
-    if toolchain(language) is None:
+    if find_toolchain(language) is None:
         pytest.skip(how_to_install(language))
     check = StdioTests((("8", "8 x"), ("4", "4 x")), language, 5.0, checker=Checker(GIVING, "python"))
     program = OF_LANGUAGES[language]

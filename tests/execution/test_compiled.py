@@ -23,7 +23,7 @@ from lit_rl.execution.judging import compiling
 from lit_rl.execution.judging.compiling import Compiler, CompilerFailed
 from lit_rl.execution.judging.supervising import supervisor
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.languages import LANGUAGES, Toolchain, toolchain
+from lit_rl.execution.languages import LANGUAGES, Toolchain, find_toolchain
 from lit_rl.execution.spawning import IsolationError, ZygoteSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")
@@ -190,8 +190,8 @@ def test_tools_in_a_folder_that_only_root_may_enter_are_named(tier, mode, named,
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, mode)
         monkeypatch.setattr("os.geteuid", lambda: 0)
-        monkeypatch.setattr(compiling, "tool_files", lambda language: Toolchain({}, (f"{folder}/rustc",), ()))
-        told = str(compiling.failure_text("rust", "no library", ZygoteSettings(1, 1, tier=tier)))
+        monkeypatch.setattr(compiling, "require_toolchain", lambda language: Toolchain({}, (f"{folder}/rustc",), ()))
+        told = str(compiling.compiler_failure("rust", "no library", ZygoteSettings(1, 1, tier=tier)))
     assert (f"in {folder}, which only root may enter: install Debian's package rustc" in told) is named
 
 
@@ -206,7 +206,7 @@ def test_missing_standard_headers_are_our_fault_until_they_are_there(compiler, m
 
 def test_a_missing_toolchain_is_our_fault(compiler, monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
-        patched.setattr(compiling, "toolchain", lambda language: toolchain(language, str(tmp_path)))
+        patched.setattr(compiling, "find_toolchain", lambda language: find_toolchain(language, str(tmp_path)))
         with pytest.raises(FaultyCheck, match="install gcc"):
             compiled(compiler, SUM, "c")
     assert compiled(compiler, SUM, "c").verdict is None

@@ -12,7 +12,7 @@ from lit_rl.execution import CallTests, FailedCase, Sandbox
 from lit_rl.execution.judging import driven_calls
 from lit_rl.execution.judging.compiling import _CACHE_BYTES, Compiled, Compiler
 from lit_rl.execution.languages import LANGUAGES as ALL_LANGUAGES
-from lit_rl.execution.languages import how_to_install, toolchain
+from lit_rl.execution.languages import find_toolchain, how_to_install
 
 LANGUAGES = slow_but(("javascript",), [name for name in ALL_LANGUAGES if name != "python"])
 
@@ -25,7 +25,7 @@ def sandbox():
 
 def judge(sandbox, language, jobs):
     """Outcome of each job: a program and the cases of its function ``f``, or a whole check."""
-    if toolchain(language) is None:
+    if find_toolchain(language) is None:
         pytest.skip(how_to_install(language))
     checked = [
         (program, check if isinstance(check, CallTests) else CallTests(tuple(check), "f", 1.0, language=language))
@@ -403,8 +403,8 @@ def test_a_program_does_not_choose_that_its_compiler_ran_out_of_memory(sandbox, 
 def test_blanks_in_a_declaration_of_c_are_read_once():
     """Were it otherwise, this would take minutes."""
     check = CallTests((((1,), 1),), "f", language="c")
-    assert not driven_calls._find_declaration(f"long f(long{' ' * 200_000}!, long b) {{", check)
-    assert driven_calls._find_declaration(f"long f(long{' ' * 200_000}a) {{", check)
+    assert not driven_calls._c_pointer_declaration(f"long f(long{' ' * 200_000}!, long b) {{", check)
+    assert driven_calls._c_pointer_declaration(f"long f(long{' ' * 200_000}a) {{", check)
 
 
 def test_a_binary_that_fills_the_cache_alone_is_kept(monkeypatch):

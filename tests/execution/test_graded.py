@@ -9,7 +9,7 @@ from support.named_jobs import judge_named, not_among
 
 from lit_rl.execution import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
-from lit_rl.execution.judging.graded import result_of
+from lit_rl.execution.judging.graded import result_or_none
 
 HONEST = honest_objects.CASES | honest_functions.CASES
 
@@ -115,9 +115,9 @@ def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
         return status << 8
 
     good = exited(STATUSES["passed"])
-    assert result_of(line("passed"), good, "s")["number"] == 3
+    assert result_or_none(line("passed"), good, "s")["number"] == 3
     killed = 9
-    assert result_of(line("failed") + b"..f", killed, "s")["kind"] == "failed", "a later test ran into a limit"
+    assert result_or_none(line("failed") + b"..f", killed, "s")["kind"] == "failed", "a later test ran into a limit"
     for content, status in (
         (line("ended"), killed),
         (line("faulty"), killed),
@@ -138,7 +138,7 @@ def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
         (b"", good),
         (line("other"), good),
     ):
-        assert result_of(content, status, "s") is None, (content, status)
+        assert result_or_none(content, status, "s") is None, (content, status)
     assert os.WIFEXITED(good) and len(set(STATUSES.values())) == len(STATUSES)
 
 

@@ -12,7 +12,7 @@ from support.slow_cases import slow_but
 
 from lit_rl.execution import Verdict
 from lit_rl.execution.judging.hosting import run_hosted
-from lit_rl.execution.judging.supervising.child_files import Child, read_tail
+from lit_rl.execution.judging.supervising.child_files import ChildFiles, read_tail
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.spawning import ZygoteSettings
 
@@ -91,9 +91,9 @@ def test_a_malformed_message_is_the_programs_fault_and_the_next_program_is_judge
 
 def test_a_job_whose_report_nobody_took_is_not_the_next_jobs(client):
     left = {"mode": "stdio", "source": "while True: pass"}
-    with Child(left) as child:
+    with ChildFiles(left) as child:
         client.start([child], 0.3)
-    with Child({"mode": "stdio", "source": "print('hi')"}) as child:
+    with ChildFiles({"mode": "stdio", "source": "print('hi')"}) as child:
         report = client.run([child], 5.0)
         assert (report.timed_out, report.children[0].status) == (False, 0)
         assert read_tail(child.stdout) == "hi\n"

@@ -10,7 +10,7 @@ import pytest
 from support.named_jobs import judge_named
 
 from lit_rl.execution import Sandbox, UnitTests
-from lit_rl.execution.languages import toolchain
+from lit_rl.execution.languages import find_toolchain
 
 pytestmark = pytest.mark.slow
 DATA = Path(os.environ.get("LIT_RL_DATA", "../shared/data")) / "humanevalx"
@@ -42,7 +42,7 @@ LEFT_OUT = ("Rust/32", "Rust/50", "Go/95")
 def rows(language):
     if not DATA.exists():
         pytest.skip(f"HumanEval-X is not in {DATA}")
-    if toolchain(language) is None:
+    if find_toolchain(language) is None:
         pytest.skip(f"{language} is not installed")
     with gzip.open(DATA / f"humaneval_{FILES[language]}.jsonl.gz") as file:
         return [row for row in map(json.loads, file) if row["task_id"] not in LEFT_OUT]

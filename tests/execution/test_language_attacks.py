@@ -4,7 +4,7 @@ import pytest
 import suites
 from whole_attacks import CALLS, WHOLE
 
-from lit_rl.execution.languages import how_to_install, toolchain
+from lit_rl.execution.languages import find_toolchain, how_to_install
 from lit_rl.execution.worker import SandboxError
 
 GROUPS = [(kind, language) for kind, named in (("whole", WHOLE), ("calls", CALLS)) for language in named]
@@ -12,7 +12,7 @@ QUICK = [("calls", "javascript"), ("whole", "cpp")]
 
 
 def need(language):
-    if toolchain(language) is None:
+    if find_toolchain(language) is None:
         pytest.skip(how_to_install(language))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lit_rl.execution import Sandbox, StdioTests
-from lit_rl.execution.languages import LANGUAGES, how_to_install, toolchain
+from lit_rl.execution.languages import LANGUAGES, find_toolchain, how_to_install
 
 pytestmark = pytest.mark.slow
 MEBIBYTES, SECONDS = 512, 1.0
@@ -83,7 +83,7 @@ def sandbox():
 
 @pytest.fixture(params=LANGUAGES)
 def language(request):
-    if toolchain(request.param) is None:
+    if find_toolchain(request.param) is None:
         pytest.skip(how_to_install(request.param))
     return request.param
 
@@ -153,7 +153,7 @@ func main() { for i := 0; i < 10; i++ {
 @pytest.mark.parametrize("tier", [0, 1])
 @pytest.mark.parametrize("kind", ["READ", "NONE"])
 def test_resident_memory_that_the_kernel_does_not_limit_ends_a_program(tier, kind):
-    if toolchain("go") is None:
+    if find_toolchain("go") is None:
         pytest.skip(how_to_install("go"))
     with Sandbox(num_workers=1, memory_bytes=MEBIBYTES << 20, tier=tier) as sandbox:
         outcome = judged(sandbox, HIDDEN % kind, "go")

@@ -7,7 +7,7 @@ from support.slow_cases import slow_but
 from whole_attacks import CASES, RIGHT
 
 from lit_rl.execution import Sandbox, StdioTests
-from lit_rl.execution.languages import how_to_install, toolchain
+from lit_rl.execution.languages import find_toolchain, how_to_install
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def sandbox():
 
 
 def need(language):
-    if toolchain(language) is None:
+    if find_toolchain(language) is None:
         pytest.skip(how_to_install(language))
 
 
@@ -56,9 +56,9 @@ def test_node_of_a_python_package_is_found_without_one_on_the_path(tmp_path, mon
     node.write_text("#!/bin/sh\n")
     node.chmod(0o755)
     monkeypatch.setattr("sys.path", [])
-    assert toolchain.__wrapped__("javascript", str(tmp_path)) is None
+    assert find_toolchain.__wrapped__("javascript", str(tmp_path)) is None
     monkeypatch.setattr("sys.path", [str(tmp_path)])
-    assert toolchain.__wrapped__("javascript", str(tmp_path)).names["command"] == str(node)
+    assert find_toolchain.__wrapped__("javascript", str(tmp_path)).names["command"] == str(node)
 
 
 ANSWERED = StdioTests((("", "yes"),), "java")

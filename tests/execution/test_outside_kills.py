@@ -21,7 +21,7 @@ from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, Stdi
 from lit_rl.execution import sandbox as sandbox_module
 from lit_rl.execution.confinement.kernel import PR_SET_NO_NEW_PRIVS, has_no_memory, prctl
 from lit_rl.execution.confinement.seccomp import zygote_filter
-from lit_rl.execution.judging.supervising.child_files import Child
+from lit_rl.execution.judging.supervising.child_files import ChildFiles
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.spawning import ZygoteSettings
@@ -186,7 +186,7 @@ from typing import ClassVar
 from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.checks import Check
 from lit_rl.execution.judging.supervising import own_limits
-from lit_rl.execution.judging.supervising.child_files import Child
+from lit_rl.execution.judging.supervising.child_files import ChildFiles
 from lit_rl.execution.interface import Outcome, Verdict
 
 
@@ -203,7 +203,7 @@ def judge(client, program, check):
         raise MemoryError
     if check.way == "faulty":
         raise FaultyCheck("no program can be judged")
-    with Child({"mode": "stdio", "source": program}) as child:
+    with ChildFiles({"mode": "stdio", "source": program}) as child:
         client.run([child], 1.0)
         if check.way == "memory":
             bytearray(1 << 30)
@@ -286,14 +286,14 @@ def test_an_order_that_comes_as_the_zygote_ends_loses_no_report():
     outer = client._zygote._process.pid
     (inner,) = map(int, Path(f"/proc/{outer}/task/{outer}/children").read_text().split())
     try:
-        with Child({"mode": "stdio", "source": "import time\nopen('a', 'w')\ntime.sleep(0.3)"}) as child:
+        with ChildFiles({"mode": "stdio", "source": "import time\nopen('a', 'w')\ntime.sleep(0.3)"}) as child:
             client.start([child], 5.0)
             time.sleep(0.1)
             os.kill(inner, signal.SIGSTOP)
             time.sleep(0.6)
             client.stop()
             os.kill(inner, signal.SIGCONT)
-            assert client.finish().children[0].status == 0
+            assert client.wait_for_report().children[0].status == 0
     finally:
         ours.close()
         theirs.close()

@@ -6,7 +6,7 @@ import pytest
 from support.slow_cases import slow_but
 
 from lit_rl.execution import Sandbox, UnitTests
-from lit_rl.execution.languages import how_to_install, toolchain
+from lit_rl.execution.languages import find_toolchain, how_to_install
 
 GO = 'package main\nimport "testing"\n'
 MAIN = (
@@ -64,7 +64,7 @@ def sandbox():
 
 
 def need(language):
-    if toolchain(language) is None:
+    if find_toolchain(language) is None:
         pytest.skip(how_to_install(language))
 
 

@@ -7,7 +7,7 @@ from support.slow_cases import slow_but
 
 from lit_rl.execution import Sandbox, StdioTests, Verdict
 from lit_rl.execution.judging.supervising import watching
-from lit_rl.execution.judging.supervising.watching import Row, Watch
+from lit_rl.execution.judging.supervising.watching import SleepTotal, Watch
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, OUT_OF_WALL
 
 
@@ -19,7 +19,7 @@ class Machine:
         self.waited = [0.0] * num_threads
         monkeypatch.setattr(watching.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(watching._Clocks, "_cpu_now", lambda clocks: self.cpu)
-        monkeypatch.setattr(watching._Clocks, "_waited_now", lambda clocks: dict(enumerate(self.waited)))
+        monkeypatch.setattr(watching._Clocks, "_waited_by_thread", lambda clocks: dict(enumerate(self.waited)))
 
     def verdict_of(self, ran, waited, seconds=1000.0, look=0.05, limit=2.0, row=None):
         """Ends of a job: each look finds ``ran`` CPU seconds more and, of each thread, seconds waited."""
@@ -32,7 +32,7 @@ class Machine:
             told = waited[num_looks % len(waited)]
             num_looks += 1
             self.waited = [sum(pair) for pair in zip(self.waited, told, strict=True)]
-            cause = watch.poll()
+            cause = watch.exceeded_limit()
             if cause is not None:
                 return cause, self.now
         return None, self.now
@@ -56,7 +56,7 @@ def test_threads_that_wait_for_each_other_buy_no_time(monkeypatch, ran, waited):
 
 def test_a_row_shares_its_sleep_but_for_a_second_of_each_case(monkeypatch):
     """Waits of 0.9 s that the kernel tells of too late: hundreds of cases end none. Then 7 s, less what was slept."""
-    machine, row = Machine(monkeypatch, 1), Row()
+    machine, row = Machine(monkeypatch, 1), SleepTotal()
     for _ in range(200):
         cause, _ = machine.verdict_of([0.0], [[0.0]], seconds=0.9, row=row)
         assert cause is None
@@ -106,7 +106,7 @@ def test_cores_used_at_once_are_not_saved_for_later_sleep(monkeypatch):
     machine = Machine(monkeypatch, 4)
     watch = Watch(2.0, 1, None, 1 << 30)
     watch.begin([])
-    while (cause := watch.poll()) is None:
+    while (cause := watch.exceeded_limit()) is None:
         machine.now += LOOK
         machine.cpu += 4 * LOOK if machine.now < 0.45 else 0.0
     assert cause == OUT_OF_WALL and machine.now < 0.45 + 7 + 1

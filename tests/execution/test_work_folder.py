@@ -133,7 +133,7 @@ def test_no_depth_and_no_mode_hides_files_from_the_measure(tmp_path):
 def test_folders_that_are_moved_each_time_we_are_in_them_count_as_full(tmp_path, monkeypatch):
     (tmp_path / "a/b").mkdir(parents=True)
     before = len(os.listdir("/proc/self/fd"))
-    measure = work_folder._measure_folder
+    measure = work_folder._deduct_and_list_folders
 
     def move_meanwhile(folder, left):
         names = measure(folder, left)
@@ -142,7 +142,7 @@ def test_folders_that_are_moved_each_time_we_are_in_them_count_as_full(tmp_path,
             here.rename(tmp_path / "b" if here.parent.name == "a" else tmp_path / "a/b")
         return names
 
-    monkeypatch.setattr(work_folder, "_measure_folder", move_meanwhile)
+    monkeypatch.setattr(work_folder, "_deduct_and_list_folders", move_meanwhile)
     assert folder_is_full(str(tmp_path), 1 << 30)
     assert len(os.listdir("/proc/self/fd")) == before
 

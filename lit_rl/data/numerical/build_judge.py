@@ -33,7 +33,7 @@ from lit_rl.data.numerical.plotfile import (
     read_field,
 )
 from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run_boxed
-from lit_rl.execution.confinement.profile import nobody
+from lit_rl.execution.confinement.profile import untrusted_user_id
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.wire.printable import printable
@@ -232,7 +232,7 @@ def _copy_tree(source: Path, temporary_folder: str) -> Path:
     """A copy that the box's user owns, with file times but without version control; links stay links."""
     target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder)).resolve()
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_VERSIONS))
-    user = nobody()
+    user = untrusted_user_id()
     for folder, folders, files in os.walk(target):
         for name in (".", *folders, *files):
             path = os.path.join(folder, name)

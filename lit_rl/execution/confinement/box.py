@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from lit_rl.execution.confinement import kernel, landlock, limits, namespaces, seccomp, visible_files
-from lit_rl.execution.confinement.profile import Profile, confine, nobody
+from lit_rl.execution.confinement.profile import Profile, confine, untrusted_user_id
 from lit_rl.execution.spawning import start_process
 from lit_rl.execution.zygote.work_folder import folder_is_full
 
@@ -98,7 +98,7 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
         user = int(settings["user"])
         profile = _profile(settings, user)
         if settings["namespaces"]:
-            namespaces.enter(user)
+            namespaces.fork_into_namespaces(user)
         confine(profile)
         os.umask(0o077)
     except Exception as error:
@@ -111,7 +111,7 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
 def _profile(settings: dict[str, Any], user: int) -> Profile:
     alone = bool(settings["namespaces"])
     # Counted once: a build ends before the machine's number changes much.
-    others = 0 if limits.tasks_are_counted_alone(alone) else limits.num_tasks()
+    others = 0 if limits.tasks_are_counted_alone(alone) else limits.num_machine_tasks()
     rules = [(path, landlock.RUN) for path in visible_files.without_hidden(settings["readable"], settings["hidden"])]
     rules += [(path, landlock.DEVICE) for path in _DEVICES]
     rules.append((settings["folder"], landlock.WORK | landlock.RUN))
@@ -218,7 +218,7 @@ def run_boxed(
             "LC_ALL": "C",
             **(environment or {}),
         },
-        "user": nobody(),
+        "user": untrusted_user_id(),
         "landlock_version": landlock_version,
     }
     fault = ""

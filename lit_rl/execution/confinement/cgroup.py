@@ -46,12 +46,12 @@ class ControlGroup:
             self.remove()
             raise
 
-    def was_full(self) -> bool:
+    def has_hit_memory_limit(self) -> bool:
         """Return whether the memory limit of this group itself was hit since the last call."""
-        before, self._num_full = self._num_full, self._count_full()
+        before, self._num_full = self._num_full, self._count_limit_hits()
         return self._num_full > before
 
-    def _count_full(self) -> int:
+    def _count_limit_hits(self) -> int:
         for folder in self._folders:
             with contextlib.suppress(OSError, ValueError):  # version 1
                 return int((folder / "memory.failcnt").read_text())

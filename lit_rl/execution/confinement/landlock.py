@@ -11,7 +11,7 @@ import os
 import struct
 from collections.abc import Iterable
 
-from lit_rl.execution.confinement.kernel import check, libc
+from lit_rl.execution.confinement.kernel import check_result, libc
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on all machines
 _PATH_BENEATH = 1
@@ -51,11 +51,13 @@ def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -
     scopes = 3 if version >= 6 else 0  # abstract sockets and signals of processes outside
     attributes = struct.pack("=QQQ", files, network, scopes)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
-    ruleset = check(libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0), "landlock_create_ruleset")
+    ruleset = check_result(
+        libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0), "landlock_create_ruleset"
+    )
     try:
         for path, access in rules:
             _add_path_rule(ruleset, path, access & files)
-        check(libc.syscall(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+        check_result(libc.syscall(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     finally:
         os.close(ruleset)
     return version
@@ -70,6 +72,6 @@ def _add_path_rule(ruleset: int, path: str, access: int) -> None:
         if not os.path.isdir(path):
             access &= _OF_FILES
         rule = struct.pack("=Qi", access, descriptor)
-        check(libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0), f"landlock rule for {path}")
+        check_result(libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0), f"landlock rule for {path}")
     finally:
         os.close(descriptor)

@@ -26,7 +26,9 @@ _MAX_COUNTED = 1 << 16
 _FILES = (errno.EMFILE, errno.ENFILE)
 
 
-def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool, reserves: bool) -> tuple[tuple[int, int], ...]:
+def program_limits(
+    memory_bytes: int, output_bytes: int, own_tasks: bool, reserves: bool
+) -> tuple[tuple[int, int], ...]:
     """Limits that every program of a worker inherits from its zygote, for :func:`lower_limits`.
 
     Args:
@@ -69,7 +71,7 @@ def tasks_are_counted_alone(namespaces: bool) -> bool:
     return os.geteuid() == 0 or (namespaces and version >= [5, 14])
 
 
-class SharedTasks:
+class SharedTaskLimit:
     """A limit on tasks for programs whose user is the trainer's: the kernel counts all tasks of that user together.
 
     A program may make :data:`MAX_TASKS` more than the machine had a moment ago, and never takes the last quarter
@@ -82,7 +84,7 @@ class SharedTasks:
         known = [limit for limit in limits if limit not in (resource.RLIM_INFINITY, 0)]
         self._highest = min(known, default=1 << 22) * 3 // 4
         # ``sysinfo`` counts tasks in 16 bits: on machines with more of them, only the last quarter is kept free.
-        self._can_count = num_tasks() < _MAX_COUNTED // 2
+        self._can_count = num_machine_tasks() < _MAX_COUNTED // 2
         self._answer = ctypes.create_string_buffer(256)
         self._limit = ctypes.create_string_buffer(16)
         limit = self._limit
@@ -104,7 +106,7 @@ class SharedTasks:
         struct.pack_into("=QQ", self._limit, 0, value, value)
 
 
-def num_tasks() -> int:
+def num_machine_tasks() -> int:
     """All processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
     return _number_in("/proc/loadavg", r"/(\d+)", _MAX_COUNTED)
 
@@ -124,7 +126,7 @@ def is_shortage(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (*_FILES, errno.EAGAIN)
 
 
-def remedy(error: OSError) -> str:
+def error_with_remedy(error: OSError) -> str:
     """One line for an error: the resource used up, its limit, and what to do; other errors as they are."""
     if not is_shortage(error) or "ulimit" in str(error):
         return (error.strerror if "ulimit" in str(error) else None) or str(error)
@@ -139,7 +141,7 @@ def remedy(error: OSError) -> str:
     )
 
 
-def need_descriptors(num_wanted: int, num_each: int) -> None:
+def require_descriptors(num_wanted: int, num_each: int) -> None:
     """Check that this process can open this many further files, and each that it starts this many in all."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     num_open = len(os.listdir("/proc/self/fd")) if num_wanted else 0

@@ -27,7 +27,7 @@ _LOCKED = {
 }
 
 
-def enter(user: int) -> None:
+def fork_into_namespaces(user: int) -> None:
     """Continue as the first process in new namespaces; the process outside waits and exits with its status.
 
     Root gives up its user id only afterwards; in a container without the capability, at once.
@@ -36,7 +36,7 @@ def enter(user: int) -> None:
         _enter_as_user()
     else:
         try:
-            kernel.check(kernel.libc.unshare(_ALL), "unshare")
+            kernel.check_result(kernel.libc.unshare(_ALL), "unshare")
         except OSError:
             kernel.set_user(user)
             _enter_as_user()
@@ -52,14 +52,14 @@ def enter(user: int) -> None:
 def _enter_as_user() -> None:
     """Enter new namespaces inside a new user namespace that maps this user to itself."""
     user, group = os.geteuid(), os.getegid()
-    kernel.check(kernel.libc.unshare(kernel.CLONE_NEWUSER | _ALL), "unshare")
+    kernel.check_result(kernel.libc.unshare(kernel.CLONE_NEWUSER | _ALL), "unshare")
     # On some systems unshare succeeds and these writes fail: to the caller the same OSError.
     _write_file("/proc/self/setgroups", "deny")
     _write_file("/proc/self/uid_map", f"{user} {user} 1")
     _write_file("/proc/self/gid_map", f"{group} {group} 1")
 
 
-def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
+def replace_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
     """Replace the root by a small one, mounted at ``staging``; the working directory becomes ``WORK_FOLDER``."""
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     _mount_memory(staging, 0, f"mode=0755,{_ROOT_SIZE}")
@@ -87,7 +87,7 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
     os.mkdir(staging + "/old")
     kernel.pivot_root(staging, staging + "/old")
     os.chdir("/")
-    kernel.check(kernel.libc.umount2(b"/old", kernel.MNT_DETACH), "unmount /old")
+    kernel.check_result(kernel.libc.umount2(b"/old", kernel.MNT_DETACH), "unmount /old")
     os.rmdir("/old")
     _mount_memory("/", kernel.MS_REMOUNT | kernel.MS_RDONLY, _ROOT_SIZE)
     os.chdir(WORK_FOLDER)

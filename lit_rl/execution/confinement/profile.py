@@ -51,7 +51,7 @@ class Profile(NamedTuple):
     landlock_version: int | None = None
 
 
-def nobody() -> int:
+def untrusted_user_id() -> int:
     """User id for untrusted code: one without an owner if this process is root, else its own."""
     # This range is the one that systemd hands out for a service's lifetime.
     return _FIRST_USER + os.getpid() % _NUM_USERS if os.geteuid() == 0 else os.geteuid()
@@ -107,7 +107,7 @@ def _set_file_rules(profile: Profile) -> int:
         return 0
 
 
-class Confined(NamedTuple):
+class ChildConfinement(NamedTuple):
     """Confinement left for each child of a confined zygote to apply.
 
     Args:
@@ -116,10 +116,10 @@ class Confined(NamedTuple):
     """
 
     filters: tuple[seccomp.Filter | None, seccomp.Filter | None]
-    tasks: limits.SharedTasks | None
+    tasks: limits.SharedTaskLimit | None
 
 
-def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
+def isolate(settings: dict[str, Any], exec_descriptor: int) -> ChildConfinement:
     """Confine this process, a zygote; children apply what is left of it.
 
     Args:
@@ -129,28 +129,28 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
     Raises:
         OSError: if this machine cannot provide the tier.
     """
-    tier, folder, user = int(settings["tier"]), str(settings["folder"]), nobody()
+    tier, folder, user = int(settings["tier"]), str(settings["folder"]), untrusted_user_id()
     own_tasks = limits.tasks_are_counted_alone(tier >= 1)
-    tasks = None if own_tasks else limits.SharedTasks()
+    tasks = None if own_tasks else limits.SharedTaskLimit()
     # Only its supervisor ends a zygote, by hanging up: not the signals that a job or a terminal sends to all.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     if hasattr(kernel.libc, "mallopt"):  # of glibc, where by default each thread reserves 64 MiB of address space
         kernel.libc.mallopt(_M_ARENA_MAX, 2)
     readable = (*settings["packages"], *settings["readable"])
     if tier >= 1:
-        namespaces.enter(user)
-        namespaces.build_root(folder, readable, int(settings["work_bytes"]), user)
+        namespaces.fork_into_namespaces(user)
+        namespaces.replace_root(folder, readable, int(settings["work_bytes"]), user)
         folder = namespaces.WORK_FOLDER
     elif os.geteuid() == 0:
         os.chown(folder, user, user)
     confine(_profile(settings, folder, user, readable, own_tasks))
     if not _HAS_FILTERS:
-        return Confined((None, None), tasks)
+        return ChildConfinement((None, None), tasks)
     processes = bool(settings["processes"])
     if processes:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     own = seccomp.program_filter(processes=processes), seccomp.program_filter(exec_descriptor)
-    return Confined(own, tasks)
+    return ChildConfinement(own, tasks)
 
 
 def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[str, ...], own_tasks: bool) -> Profile:
@@ -163,7 +163,7 @@ def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[s
         folder=folder,
         user=user,
         rules=(*rules, (folder, landlock.WORK)),
-        limits=limits.of_programs(
+        limits=limits.program_limits(
             int(settings["memory_bytes"]), int(settings["output_bytes"]), own_tasks, bool(settings["reserves"])
         ),
         # Only a compiler may start processes. Above tier 0 all files but the program's own are mounted read-only.

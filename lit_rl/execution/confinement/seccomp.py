@@ -17,7 +17,7 @@ import signal
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from lit_rl.execution.confinement.kernel import MACHINE, PR_SET_SECCOMP, bare_prctl, check, libc
+from lit_rl.execution.confinement.kernel import MACHINE, PR_SET_SECCOMP, bare_prctl, check_result, libc
 from lit_rl.execution.confinement.system_calls import ALLOWED, BUILDING, FAKED, NUMBERS, UNSUPPORTED
 
 Instruction = tuple[int, int, int, int]
@@ -68,7 +68,7 @@ class Filter:
             for index in pid_words:
                 words[index] = pid
             if bare_prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0):
-                check(libc.prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0), "seccomp filter")  # for its error
+                check_result(libc.prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0), "seccomp filter")  # for its error
 
         self.install: Callable[[], None] = install
 
@@ -161,7 +161,7 @@ _BUFFER_LENGTHS = (7, 8)  # what a buffer holds counts as memory of no process: 
 
 def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
     """Filter of a zygote: the lists of ``system_calls``, and the calls that a zygote needs besides."""
-    blocks = _blocks_of_all()
+    blocks = _common_blocks()
     # Local pairs only, for asyncio.
     blocks["socketpair"] = only_if(0, [1])
     blocks["setsockopt"] = only_if(2, _SOCKET_OPTIONS, unless(2, _BUFFER_LENGTHS, PRETEND))
@@ -169,7 +169,7 @@ def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
     blocks["mmap"] = unless(3, [_MAP_SHARED | _MAP_ANONYMOUS], mask=_MAP_SHARED | _MAP_ANONYMOUS)
     blocks["fallocate"] = only_if(1, [0])  # else disk beyond the longest file
     also = (*_ZYGOTE_ONLY, *_OWN_ONLY, "prctl", "execveat", *(_PROCESSES if processes else ()))
-    return Filter(_actions_of_all(also, truncation), blocks)
+    return Filter(_common_actions(also, truncation), blocks)
 
 
 def program_filter(exec_descriptor: int | None = None, processes: bool = False) -> Filter:
@@ -186,8 +186,8 @@ def program_filter(exec_descriptor: int | None = None, processes: bool = False) 
         "kill": only_if(0, [OWN_PID], catchable),  # 0 would be the whole group
         "tgkill": only_if(0, [OWN_PID], unless(2, [signal.SIGKILL])),
         "sched_setaffinity": only_if(0, [0, OWN_PID]),
-        "prlimit64": only_if(0, [0, OWN_PID], if_null(2, ALLOW, _limits_of_ours(1))),
-        "setrlimit": _limits_of_ours(0),
+        "prlimit64": only_if(0, [0, OWN_PID], if_null(2, ALLOW, _pretend_own_limits(1))),
+        "setrlimit": _pretend_own_limits(0),
         # 3: whether it can be traced; 15, 16: a thread's name; the last names memory.
         "prctl": only_if(0, [3, 15, 16, 0x53564D41]),
         "execveat": always(REFUSE),
@@ -209,7 +209,7 @@ def build_filter(alone: bool, truncation: bool = True) -> Filter:
             shared by many processes cannot tell which process ids are theirs.
         truncation: as for a zygote.
     """
-    blocks = _blocks_of_all()
+    blocks = _common_blocks()
     # By number each could name a process of the same user outside; 0 is the caller.
     for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):
         blocks[name] = only_if(0, [0])
@@ -217,10 +217,10 @@ def build_filter(alone: bool, truncation: bool = True) -> Filter:
     blocks["execveat"] = always(UNKNOWN)
     blocks["ioctl"] = only_if(1, _IOCTL, otherwise=NO_TERMINAL)  # cp copies by itself where it cannot clone
     also = (*BUILDING, *_PROCESSES, "prctl", *(("kill", "tkill", "tgkill") if alone else ()))
-    return Filter(_actions_of_all(also, truncation), blocks)
+    return Filter(_common_actions(also, truncation), blocks)
 
 
-def _blocks_of_all() -> dict[str, Block]:
+def _common_blocks() -> dict[str, Block]:
     # Older versions of Landlock let a file be truncated when it is opened for reading, without the right to write.
     truncating = _O_TRUNC | _O_ACCMODE
 
@@ -243,12 +243,12 @@ def _blocks_of_all() -> dict[str, Block]:
     }
 
 
-def _limits_of_ours(argument: int) -> Block:
+def _pretend_own_limits(argument: int) -> Block:
     """The sandbox limits CPU seconds and tasks: pretend that changing these limits succeeded."""
     return unless(argument, [_RLIMIT_CPU, _RLIMIT_NPROC], PRETEND)
 
 
-def _actions_of_all(also: Iterable[str], truncation: bool) -> dict[str, int]:
+def _common_actions(also: Iterable[str], truncation: bool) -> dict[str, int]:
     """Return the action for each numbered call, by name; ``also`` is allowed besides the usual ones."""
     actions = dict.fromkeys(NUMBERS[MACHINE], REFUSE) | dict.fromkeys(UNSUPPORTED, NOT_SUPPORTED)
     actions |= dict.fromkeys((*ALLOWED, *FAKED, *also), ALLOW)

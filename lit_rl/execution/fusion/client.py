@@ -154,7 +154,7 @@ class SandboxFusionClient(ProgramRunner):
         attempt = 0
         while True:
             try:
-                return read_run(post(f"{self.url}/run_code", request, wall + self._request_seconds))
+                return parse_run_answer(post_json(f"{self.url}/run_code", request, wall + self._request_seconds))
             except ServerFailure as failure:
                 attempt += 1
                 if attempt >= self._num_tries or self._closing.is_set():
@@ -164,7 +164,7 @@ class SandboxFusionClient(ProgramRunner):
                 self._closing.wait(pause)
 
 
-def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
+def post_json(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Send JSON, get JSON, over a connection that this thread keeps."""
     body = json.dumps(content).encode()
     parts = urlsplit(url)
@@ -189,7 +189,7 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
     raise ServerFailure("the answer is not a JSON object")
 
 
-def read_run(answer: dict[str, Any]) -> RemoteRun:
+def parse_run_answer(answer: dict[str, Any]) -> RemoteRun:
     """Read the server's answer to ``run_code``."""
     status = answer.get("status")
     compiling, running = answer.get("compile_result"), answer.get("run_result")
@@ -214,13 +214,13 @@ def _parse_result(result: dict[str, Any], late: Verdict | None) -> RemoteRun:
     if is_long:
         verdict: Verdict | None = Verdict.OUTPUT_LIMIT
     elif status == "Finished":
-        verdict = None if code == 0 else _exit_status_of(stderr)
+        verdict = None if code == 0 else _verdict_of_stderr(stderr)
     else:
         verdict = late or Verdict.TIMED_OUT
     return RemoteRun(verdict, stdout, stderr, float(seconds))
 
 
-def _exit_status_of(stderr: str) -> Verdict:
+def _verdict_of_stderr(stderr: str) -> Verdict:
     last = stderr.strip().rpartition("\n")[2]
     if last.startswith("MemoryError") or "bad_alloc" in last:
         return Verdict.OUT_OF_MEMORY

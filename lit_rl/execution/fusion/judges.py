@@ -18,7 +18,7 @@ from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import Call
 from lit_rl.execution.judging.calls import Answers, calls_of, plan_of, refuse_object
-from lit_rl.execution.judging.stdio import Expected, over_cases, same_output
+from lit_rl.execution.judging.stdio import Expected, judge_cases, same_output
 from lit_rl.execution.judging.verdicts import with_error_details
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.printable import printable
@@ -81,7 +81,7 @@ def _say(text):
 _describe = _module.describe_exception
 _module.describe_exception = lambda error: {{**_describe(error), "message": ""}}
 _module._line = _say
-_module._calls(json.loads(sys.stdin.read()))
+_module._make_calls(json.loads(sys.stdin.read()))
 os._exit(0)
 """
 
@@ -95,7 +95,7 @@ def judge_for(check: Check) -> RemoteJudge:
 
 
 def _stdio_judge(check: StdioTests) -> RemoteJudge:
-    return lambda run, program: over_cases(check, partial(_judge_case, run, program, check))
+    return lambda run, program: judge_cases(check, partial(_judge_case, run, program, check))
 
 
 def _judge_case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
@@ -161,7 +161,7 @@ def _unsupported_reason(check: Check) -> str:
         plan = plan_of(check)
         if plan is None:
             return "these tests do more than compare results of literal calls"
-        length = _answer_length(assertion.literal() for assertion in plan.assertions)
+        length = _answer_length(assertion.wanted_literal() for assertion in plan.assertions)
     else:
         return f"{type(check).__name__} cannot be judged by a server"
     return f"the server cannot return the expected {length} bytes of answers" if length > _MAX_ANSWER_LENGTH else ""
@@ -207,7 +207,7 @@ def _is_no_python(run: Run, program: str) -> bool:
 
 
 def _outcome(answers: Answers, cases: Sequence[Verdict], made: Sequence[Sequence[int]], ran: RemoteRun) -> Outcome:
-    verdict, error = answers.overall(cases, made)
+    verdict, error = answers.verdict_and_error(cases, made)
     return with_error_details(
         Outcome(verdict, tuple(cases), {}, "", printable(ran.stderr[-_TAIL:]), wall_seconds=ran.wall_seconds), error
     )

@@ -23,22 +23,22 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from lit_rl.execution.grading.guard import guard
+from lit_rl.execution.grading.guard import install_code_guard
 from lit_rl.execution.grading.names import (
     FAILED,
     HELD,
     PASSED,
     PROBED,
-    namespace_of,
+    rehearsal_namespace,
     require_import,
-    unprovided_namespace,
+    tests_namespace,
 )
 from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
 from lit_rl.execution.program_side.child import CHANNEL
-from lit_rl.execution.program_side.interpreter import draw_anew
+from lit_rl.execution.program_side.interpreter import reseed_random
 from lit_rl.execution.wire.channel import Channel
-from lit_rl.execution.wire.errors import describe_exception, line_in
-from lit_rl.execution.wire.program_messages import bounded_description
+from lit_rl.execution.wire.errors import describe_exception, innermost_line_in
+from lit_rl.execution.wire.program_messages import description_or_none
 from lit_rl.execution.wire.value_text import value_text
 
 RESULT = 1  # stdout of the grader: nothing else writes there, tests print to stderr
@@ -59,11 +59,11 @@ def grade(job: dict[str, Any]) -> int:
         The exit status that belongs to the result.
     """
     program = TestsSide(Channel(CHANNEL), job["in_place"], job["allow_objects"])
-    results = Results(_take_stdout(), job, program)
-    draw_anew(job["seed"])  # the program's own stream would tell it what the tests draw
+    results = ReportingTestRunner(_take_stdout(), job, program)
+    reseed_random(job["seed"])  # the program's own stream would tell it what the tests draw
     code = marshal.loads(job["code"])
-    guard(code, job["texts"], lambda: program.is_used, program.distrust_objects)
-    results.send(result_of_tests(job, code, program, results))
+    install_code_guard(code, job["texts"], lambda: program.is_used, program.mark_disbelieved)
+    results.send_once(run_tests(job, code, program, results))
     return STATUSES[results.kind]
 
 
@@ -74,19 +74,19 @@ def rehearse(job: dict[str, Any]) -> int:
         The exit status of tests that fail, or end, before they use a program; why goes to the supervisor.
     """
     result = _take_stdout()
-    draw_anew(job["seed"])
+    reseed_random(job["seed"])
     code = marshal.loads(job["code"])
-    progress, passes = _Progress(), False
+    progress, passes = _TestRunner(), False
     try:
-        guard(code, job["texts"], lambda: False, lambda: None)
+        install_code_guard(code, job["texts"], lambda: False, lambda: None)
         for module, names, progress.line in job["imports"]:
             require_import(module, names)
         progress.line = None
-        progress.run(job, code, unprovided_namespace(job))
+        progress.run(job, code, rehearsal_namespace(job))
         message = "the tests neither used the program nor asserted anything of it"
     except BaseException as error:
-        line = line_in(error, "<test>") or progress.line
-        message = f"{_type_names(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
+        line = innermost_line_in(error, "<test>") or progress.line
+        message = f"{_type_and_message(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
         passes = isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES
     result.send("\n" + json.dumps({"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]}))
     return STATUSES["faulty"]
@@ -99,7 +99,7 @@ def _take_stdout() -> Channel:
     return Channel(result)
 
 
-class _Progress:
+class _TestRunner:
     """Runs tests and tracks their position: ``line`` is that of the running definition."""
 
     line: int | None = None
@@ -108,10 +108,10 @@ class _Progress:
         """Run a test, or a function of several."""
         test()
 
-    def held(self) -> None:
+    def record_pass(self) -> None:
         """Go on after a test that held."""
 
-    def failed(self, error: BaseException) -> None:
+    def record_failure(self, error: BaseException) -> None:
         """End the tests with the first that fails."""
         raise error
 
@@ -125,14 +125,14 @@ class _Progress:
         for kind, name, defined_at in job["runs"]:
             self.line = defined_at
             if kind == "unittest":
-                _run_case(namespace[name], self)
+                _run_unittest_case(namespace[name], self)
             elif kind == "class":
                 _run_class(namespace[name], namespace, self)
             else:
                 _run_function(namespace[name], name, namespace, self)
 
 
-class Results(_Progress):
+class ReportingTestRunner(_TestRunner):
     """The results of the tests, sent as soon as they are known; those after one that failed are run too.
 
     Attributes:
@@ -149,9 +149,14 @@ class Results(_Progress):
         self.kinds: dict[str, Any] = {}
         self.evidence: set[int] = set()
 
-    def names(self) -> dict[str, Callable[..., None]]:
-        """Return the functions that the tests call, see ``TestList.run_on``."""
-        return {PASSED: self._record_number, HELD: self.held, FAILED: self.caught, PROBED: self._forgive}
+    def test_callbacks(self) -> dict[str, Callable[..., None]]:
+        """Return the functions that the tests call, see ``TestList.continue_after_failures``."""
+        return {
+            PASSED: self._record_number,
+            HELD: self.record_pass,
+            FAILED: self.record_caught_error,
+            PROBED: self._forgive,
+        }
 
     def attempt(self, test: Callable[[], Any]) -> None:
         """Run a test, or a function of several; count what reports no test as one."""
@@ -159,18 +164,18 @@ class Results(_Progress):
         try:
             test()
             if self._num_tests == before:
-                self.held()
+                self.record_pass()
         except BaseException:
-            self.caught(is_test=True)
+            self.record_caught_error(is_test=True)
 
-    def held(self) -> None:
+    def record_pass(self) -> None:
         """Count a test that held; one that missed a name of the program's has failed, whatever caught the error."""
-        missed = self.missed()
+        missed = self.missed_name_error()
         if missed is not None:
-            return self.failed(missed)
+            return self.record_failure(missed)
         self._write(HELD_TEST)
 
-    def missed(self) -> NameError | None:
+    def missed_name_error(self) -> NameError | None:
         """The error of the tests that used a name which the program does not define, if they did."""
         name = self._program.missed
         return None if name is None else NameError(f"name {name!r} is not defined", name=name)
@@ -180,14 +185,14 @@ class Results(_Progress):
         if self.kinds and self._program.missed != self._job["entry_point"]:
             self._program.missed = None
 
-    def caught(self, is_test: bool) -> None:
+    def record_caught_error(self, is_test: bool) -> None:
         """Go on after the present exception, which a test raised, or a statement between tests."""
         error = sys.exception()
         if not isinstance(error, Exception) or type(error).__name__ == "SkipTest":
             raise  # the exception is the caller's
-        self.failed(error, is_test)
+        self.record_failure(error, is_test)
 
-    def failed(self, error: BaseException, is_test: bool = True) -> None:
+    def record_failure(self, error: BaseException, is_test: bool = True) -> None:
         """Count a test that failed; the first one is the result."""
         self._program.missed = None
         found = {"line": self.line, **_describe_failure(error, self._program, self._job["names"], self.kinds)}
@@ -196,9 +201,9 @@ class Results(_Progress):
         if is_test:
             self._write(RAISED_TEST if raised or (self._is_unset and isinstance(error, NameError)) else FAILED_TEST)
         self._is_unset = raised and not is_test
-        self.send(found)
+        self.send_once(found)
 
-    def send(self, found: dict[str, Any]) -> None:
+    def send_once(self, found: dict[str, Any]) -> None:
         """Send the result unless there is one."""
         if self.kind:
             return
@@ -207,7 +212,7 @@ class Results(_Progress):
         elif self._program.is_disbelieved and found["kind"] == "passed":
             found = {"kind": "failed", "message": "AssertionError: an answer of the program is no evidence"}
         if "error" in found:
-            found["error"] = bounded_description(found["error"])
+            found["error"] = description_or_none(found["error"])
         self.kind = found["kind"]
         self._channel.send("\n" + json.dumps({"number": self._number, **found, "secret": self._job["secret"]}))
 
@@ -226,15 +231,15 @@ class Results(_Progress):
             os.write(self._channel.descriptor, letter)
 
 
-def _run_case(case: Any, progress: _Progress) -> None:
+def _run_unittest_case(case: Any, progress: _TestRunner) -> None:
     import unittest
 
     class Result(unittest.TestResult):
         def addSuccess(self, test: Any) -> None:
-            progress.held()
+            progress.record_pass()
 
         def addError(self, test: Any, err: Any) -> None:
-            progress.failed(err[1])
+            progress.record_failure(err[1])
 
         addFailure = addError
 
@@ -248,22 +253,22 @@ def _run_case(case: Any, progress: _Progress) -> None:
     unittest.defaultTestLoader.loadTestsFromTestCase(case).run(Result())
 
 
-def _run_class(kind: Any, namespace: dict[str, Any], progress: _Progress) -> None:
+def _run_class(kind: Any, namespace: dict[str, Any], progress: _TestRunner) -> None:
     for name in [name for name in vars(kind) if name.startswith("test")]:
         instance = kind()
-        getattr(instance, "setup_method", lambda *_: None)(*_find_hook(instance, "setup_method", name))
+        getattr(instance, "setup_method", lambda *_: None)(*_hook_arguments(instance, "setup_method", name))
         try:
             _run_function(getattr(instance, name), name, namespace, progress)
         finally:
-            getattr(instance, "teardown_method", lambda *_: None)(*_find_hook(instance, "teardown_method", name))
+            getattr(instance, "teardown_method", lambda *_: None)(*_hook_arguments(instance, "teardown_method", name))
 
 
-def _find_hook(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
+def _hook_arguments(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
     function = getattr(instance, hook, None)
     return (getattr(instance, name),) if function and inspect.signature(function).parameters else ()
 
 
-def _run_function(function: Callable[..., Any], name: str, namespace: dict[str, Any], progress: _Progress) -> None:
+def _run_function(function: Callable[..., Any], name: str, namespace: dict[str, Any], progress: _TestRunner) -> None:
     for given in _parameter_sets(function):
         missing = [
             parameter.name
@@ -299,17 +304,17 @@ def _parameter_cases(names: Any, values: Iterable[Any]) -> list[dict[str, Any]]:
     return [dict(zip(split, [value] if len(split) == 1 else value, strict=True)) for value in values]
 
 
-def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, results: Results) -> dict[str, Any]:
+def run_tests(job: dict[str, Any], code: CodeType, program: TestsSide, results: ReportingTestRunner) -> dict[str, Any]:
     """Run the tests and describe the result, unless a test failed that let the others go on."""
     try:
-        results.kinds = program.hello(frozenset((*job["names"], *job["modules"])))
-        namespace = namespace_of(job, results.kinds, program)
-        namespace |= results.names()
+        results.kinds = program.request_name_kinds(frozenset((*job["names"], *job["modules"])))
+        namespace = tests_namespace(job, results.kinds, program)
+        namespace |= results.test_callbacks()
         results.run(job, code, namespace)
-        if missed := results.missed():
+        if missed := results.missed_name_error():
             raise missed
     except ProgramEnded as error:
-        return {"kind": "ended", "error": program.last_error, "line": line_in(error, "<test>")}
+        return {"kind": "ended", "error": program.last_error, "line": innermost_line_in(error, "<test>")}
     except BaseException as error:
         return {"line": results.line, **_describe_failure(error, program, job["names"], results.kinds)}
     if not set(job["required"]) <= results.evidence:
@@ -323,9 +328,9 @@ def _describe_failure(
     error: BaseException, program: TestsSide, names: tuple[str, ...], kinds: dict[str, Any]
 ) -> dict[str, Any]:
     """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused."""
-    line = line_in(error, "<test>")
-    found: dict[str, Any] = {"message": _type_names(error)} | ({} if line is None else {"line": line})
-    for cause in _root_cause(error):
+    line = innermost_line_in(error, "<test>")
+    found: dict[str, Any] = {"message": _type_and_message(error)} | ({} if line is None else {"line": line})
+    for cause in _exception_chain(error):
         known = next((description for raised, description in program.errors if raised is cause), None)
         if known is not None:
             return {**found, "kind": "raised", "message": "", "error": known}
@@ -338,11 +343,11 @@ def _describe_failure(
     return {**found, "kind": "error"}
 
 
-def _type_names(error: BaseException) -> str:
+def _type_and_message(error: BaseException) -> str:
     return f"{type(error).__name__}: {describe_exception(error)['message']}"[:500]
 
 
-def _root_cause(error: BaseException | None) -> Iterator[BaseException]:
+def _exception_chain(error: BaseException | None) -> Iterator[BaseException]:
     """An exception, those that it was raised for, and those that a group holds."""
     seen: list[BaseException] = []
     waiting = [error]

@@ -39,7 +39,7 @@ class ProgramCodeError(RuntimeError):
     """The tests would run code that the program may have written."""
 
 
-def guard(
+def install_code_guard(
     tests: CodeType, texts: Iterable[str], may_come_from_program: Callable[[], bool], note: Callable[[], None]
 ) -> None:
     """Refuse, for the rest of this process, to run code that is neither the tests' own nor plain arithmetic.

@@ -21,7 +21,7 @@ STOPPED = "__lit_rl_stopped__"  # the tests expect it where they expect StopIter
 _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
 
 
-def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide) -> dict[str, Any]:
+def tests_namespace(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide) -> dict[str, Any]:
     """Return the globals of test code."""
     namespace: dict[str, Any] = {"__name__": "__main__", STOPPED: StopOfProgram}
     for name in job["names"]:
@@ -37,7 +37,7 @@ def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide)
     if entry_point is not None:
         found = namespace.get(entry_point)
         if found is None or not callable(found):
-            namespace[entry_point] = found = program.function(entry_point, entry_point)
+            namespace[entry_point] = found = program.make_function_standin(entry_point, entry_point)
         namespace["candidate"] = found
     absent = {*job["names"], *job["modules"]} - namespace.keys()
     # Only capitalised names: tests that call what they take for a function have not named a class.
@@ -63,15 +63,15 @@ def _bind_name(namespace: dict[str, Any], name: str, kinds: dict[str, Any], prog
     try:
         if kind[0] == "function":
             _, number, is_async, doc = kind
-            namespace[name] = program.function(number, name, is_async=is_async is True, doc=doc)
+            namespace[name] = program.make_function_standin(number, name, is_async=is_async is True, doc=doc)
         elif kind[0] == "module":
-            namespace[name] = _import_module(str(kind[1]))
+            namespace[name] = _import_standard_module(str(kind[1]))
         elif kind[0] == "value":
-            namespace[name] = program.value(kind[1])
+            namespace[name] = program.decode_value(kind[1])
         else:
             raise BadMessage("a name of unknown kind")
     except (BadMessage, ValueError, TypeError, LookupError) as error:
-        raise program.end([]) from error
+        raise program.mark_ended([]) from error
     except ImportError:
         del kinds[name]  # a module of the program's that is not ours: the tests cannot mean it
 
@@ -93,7 +93,7 @@ def module_meant(name: str, module: str, attributes: tuple[str, ...]) -> Any:
     return getattr(found, attributes[0]) if module != name and name == attributes[0] else found
 
 
-def _import_module(module: str) -> Any:
+def _import_standard_module(module: str) -> Any:
     """The real module behind a name of the program's, such as ``dt`` after ``import datetime as dt``."""
     top, _, rest = module.partition(".")
     if top in sys.stdlib_module_names and top not in _ACTING and "__" not in rest:
@@ -110,7 +110,7 @@ REHEARSED = 48
 """Exit status of a rehearsal that came to the first use of a program: up to there, the tests work."""
 
 
-def _stop_tests(*_: Any, **__: Any) -> NoReturn:
+def _exit_rehearsal(*_: Any, **__: Any) -> NoReturn:
     os._exit(REHEARSED)
 
 
@@ -118,7 +118,7 @@ def _stop_tests(*_: Any, **__: Any) -> NoReturn:
 _FURTHER = "getattribute setattr delattr mro_entries instancecheck subclasscheck await aiter anext aenter aexit bytes"
 _USES = sorted(OPERATIONS | {f"__{name}__" for name in (*_FURTHER.split(), "complex", "divmod", "rdivmod", "hash")})
 
-Unprovided = type("Unprovided", (), dict.fromkeys(_USES, _stop_tests))
+Unprovided = type("Unprovided", (), dict.fromkeys(_USES, _exit_rehearsal))
 """Class of placeholders for the program's names: whatever the tests do with an instance ends the rehearsal."""
 
 
@@ -130,7 +130,7 @@ def require_import(module: str, names: Iterable[str]) -> None:
             import_module(f"{module}.{name}")
 
 
-def unprovided_namespace(job: dict[str, Any]) -> dict[str, Any]:
+def rehearsal_namespace(job: dict[str, Any]) -> dict[str, Any]:
     """The tests' globals, with stand-ins for the names of the program."""
     namespace: dict[str, Any] = {"__name__": "__main__", PASSED: lambda number: None, STOPPED: StopOfProgram}
     namespace |= {HELD: lambda: None, PROBED: lambda: None, FAILED: _raise_again}

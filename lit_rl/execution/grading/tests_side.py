@@ -78,14 +78,14 @@ class TestsSide(RpcLink):
         self.last_result: Any = None
         self.errors: list[tuple[BaseException, Any]] = []
 
-    def hello(self, wanted: frozenset[str]) -> dict[str, Any]:
+    def request_name_kinds(self, wanted: frozenset[str]) -> dict[str, Any]:
         """Return the kinds of the wanted names in the program, once it has run."""
         with contextlib.suppress(ChannelClosed):  # it may have said why
             self.channel.send(encode(sorted(wanted)))
         message = self.receive()
         if message[0] == "names" and isinstance(message[1], dict):
             return message[1]
-        raise self.end(message)
+        raise self.mark_ended(message)
 
     # --- requests ----------------------------------------------------------------------------------------
 
@@ -100,13 +100,13 @@ class TestsSide(RpcLink):
             try:
                 result = super().request(operation, target, args, kwargs or {})
             except (ChannelClosed, BadMessage):
-                raise self.end([]) from None
+                raise self.mark_ended([]) from None
         if self._knows_tests and isinstance(target, int):
             self._require_evidence(target, operation, result)
         self.last_result = result
         return result
 
-    def distrust_objects(self) -> None:
+    def mark_disbelieved(self) -> None:
         """Make the tests fail, whatever they do with the answer."""
         self.is_disbelieved = True
 
@@ -115,27 +115,27 @@ class TestsSide(RpcLink):
         try:
             message = super().receive()
         except (ChannelClosed, BadMessage):
-            raise self.end([]) from None
+            raise self.mark_ended([]) from None
         if message[0] == "end":
-            raise self.end(message)
+            raise self.mark_ended(message)
         return message
 
-    def result(self, message: list[Any], args: tuple[Any, ...]) -> Any:
+    def decode_response(self, message: list[Any], args: tuple[Any, ...]) -> Any:
         """The value of an answer; arguments get their new content."""
-        value = super().result(message, args)
+        value = super().decode_response(message, args)
         if self._in_place and len(message) == 4:
             for mine, theirs in zip(args, message[2], strict=True):
-                _copy_back(mine, self.value(theirs))
+                _copy_back(mine, self.decode_value(theirs))
         return value
 
-    def exception(self, description: Any) -> BaseException:
+    def decode_exception(self, description: Any) -> BaseException:
         """The program's exception, recorded as the program's own."""
-        error = super().exception(description)
+        error = super().decode_exception(description)
         self.last_error = description
         self.errors.append((error, description))
         return error
 
-    def end(self, message: list[Any]) -> ProgramEnded:
+    def mark_ended(self, message: list[Any]) -> ProgramEnded:
         """Mark the program as ended; return the exception to raise, with the program's reason if it gave one."""
         if len(message) > 1 and isinstance(message[1], dict):
             self.last_error = message[1]
@@ -150,7 +150,9 @@ class TestsSide(RpcLink):
 
     # --- the program's objects ---------------------------------------------------------------------------
 
-    def function(self, target: int | str, name: str, *, is_async: bool = False, doc: Any = None) -> Callable[..., Any]:
+    def make_function_standin(
+        self, target: int | str, name: str, *, is_async: bool = False, doc: Any = None
+    ) -> Callable[..., Any]:
         """A stand-in for one of the program's functions: by number, or found by name at each call."""
         if not isinstance(target, str) and (type(target) is not int or target < 0 or self.held.is_mine(target)):
             raise BadMessage("the number names no object of the program")
@@ -174,7 +176,7 @@ class TestsSide(RpcLink):
             self.register_standin(target, function)
         return function
 
-    def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+    def mirror_subclass(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
         """Make a class in the program's process, with the methods of a class of the tests."""
         theirs = tuple(base for base in bases if issubclass(base, Proxy))
         crossing = {key: value for key, value in members.items() if key == "__init__" or not key.startswith("__")}
@@ -185,7 +187,7 @@ class TestsSide(RpcLink):
         self.register_standin(number, kind)
         self.derived.add(kind)
 
-    def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def apply_operator(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Apply an operator to an object of the program; the class docstring says which answers are trusted."""
         if operation == "__contains__" and not self._is_named(standin) and not self._allow_objects:
             return any(item is args[0] or item == args[0] for item in standin)
@@ -193,9 +195,9 @@ class TestsSide(RpcLink):
             return self._exit_context(standin, *args)
         brings = operation in _BRINGING and not all(isinstance(value, Proxy) for value in args)
         if not brings or self._allow_objects or (self._is_named(standin) and operation not in _SUBTRACTING):
-            return super().operate(standin, operation, args, kwargs)
+            return super().apply_operator(standin, operation, args, kwargs)
         self._knows_tests = True
-        result = super().operate(standin, operation, args, kwargs)
+        result = super().apply_operator(standin, operation, args, kwargs)
         if isinstance(result, Proxy):
             self._untrusted.add(result._number_)
         elif result is not NotImplemented and operation not in _TRUSTED:
@@ -212,7 +214,7 @@ class TestsSide(RpcLink):
             self._raise_untrusted()
 
     def _raise_untrusted(self) -> NoReturn:
-        self.distrust_objects()  # the tests have not passed, even if they catch the error
+        self.mark_disbelieved()  # the tests have not passed, even if they catch the error
         raise TypeError(_UNTRUSTED)
 
     def _is_named(self, standin: Any) -> bool:

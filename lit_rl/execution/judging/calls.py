@@ -13,11 +13,17 @@ from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import Assertion, AssertPlan, Call, plan_asserts
 from lit_rl.execution.judging.graded import judge_graded
-from lit_rl.execution.judging.supervising.child_files import Child, read_whole
+from lit_rl.execution.judging.supervising.child_files import ChildFiles, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, read_error, verdict_of_child, verdict_of_error
+from lit_rl.execution.judging.verdicts import (
+    describe_exit,
+    outcome_of,
+    parse_exception_line,
+    verdict_of_child,
+    verdict_of_error,
+)
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import not_carried
+from lit_rl.execution.wire.bounded_json import describe_not_carried
 from lit_rl.execution.wire.program_messages import Description, whole_lines
 from lit_rl.execution.wire.value_text import call_text, shorten_text, value_text
 
@@ -52,7 +58,7 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
         ``None`` if a grader must compare: a comparison failed over an object of the program, whose operators only a
         grader can use, or may be slow.
     """
-    with _start_child(program, plan.calls) as child:
+    with _make_child_files(program, plan.calls) as child:
         report = client.run([child], check.timeout_seconds)
         answers = _read_answers(client, program, child, report, len(plan.calls))
         if answers.compares_large(plan):
@@ -70,7 +76,7 @@ def judge_python_calls(client: ZygoteClient, program: str, check: CallTests) -> 
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     calls = calls_of(check)
-    with _start_child(program, calls, check.in_place) as child:
+    with _make_child_files(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, check.num_limits)
         answers = _read_answers(client, program, child, report, len(calls))
         cases = answers.verdicts_of_calls(check)
@@ -83,7 +89,7 @@ def calls_of(check: CallTests) -> list[Call]:
     return [Call(check.entry_point, args, {}) for args, _ in check.cases]
 
 
-def _start_child(program: str, calls: Sequence[Call], in_place: bool = False) -> Child:
+def _make_child_files(program: str, calls: Sequence[Call], in_place: bool = False) -> ChildFiles:
     packed: list[Any] = []
     for call in calls:
         args, kwargs = list(call.args), dict(call.kwargs)
@@ -91,7 +97,7 @@ def _start_child(program: str, calls: Sequence[Call], in_place: bool = False) ->
             packed.append(marshal.dumps((call.name, args, kwargs)))
         else:
             packed.append((call.name, plain.to_tree(args, refuse_object), plain.to_tree(kwargs, refuse_object)))
-    return Child({"mode": "calls", "source": program, "calls": packed, "in_place": in_place})
+    return ChildFiles({"mode": "calls", "source": program, "calls": packed, "in_place": in_place})
 
 
 def _can_marshal(value: Any) -> bool:
@@ -110,7 +116,7 @@ def refuse_object(value: Any) -> list[Any]:
     raise FaultyCheck(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
-def _read_answers(client: ZygoteClient, program: str, child: Child, report: JobReport, num_calls: int) -> Answers:
+def _read_answers(client: ZygoteClient, program: str, child: ChildFiles, report: JobReport, num_calls: int) -> Answers:
     status = report.children[0].status
     return Answers(
         read_whole(child.channel),
@@ -121,9 +127,9 @@ def _read_answers(client: ZygoteClient, program: str, child: Child, report: JobR
 
 
 def _outcome(
-    answers: Answers, cases: list[Verdict], made: Sequence[Sequence[int]], child: Child, report: JobReport
+    answers: Answers, cases: list[Verdict], made: Sequence[Sequence[int]], child: ChildFiles, report: JobReport
 ) -> Outcome:
-    verdict, error = answers.overall(cases, made)
+    verdict, error = answers.verdict_and_error(cases, made)
     if verdict is Verdict.EXCEPTION and not error:
         error = describe_exit(report.children[0].status)
     return outcome_of(verdict, cases, child, report, error)
@@ -153,7 +159,7 @@ class Answers:
         self._judge_error = judge_error
         self._read = read
         self._refused: dict[int, plain.NotCarried] = {}
-        self.start_error = read_error(self._lines[0]) if self._lines else None
+        self.start_error = parse_exception_line(self._lines[0]) if self._lines else None
 
     def value(self, index: int, expected: Any = None) -> Any:
         """Return the value of a call, for comparison with the expected one."""
@@ -174,11 +180,11 @@ class Answers:
     def error(self, index: int) -> Description | None:
         """Return why a call gave no value: its exception, an earlier ending of the program, or a value not carried."""
         refused = self._refused.get(index)
-        return self._exception(index) or (None if refused is None else not_carried(refused))
+        return self._exception(index) or (None if refused is None else describe_not_carried(refused))
 
     def _exception(self, index: int) -> Description | None:
         line = self._lines.get(index + 1)
-        return self.start_error or (None if line is None else read_error(line))
+        return self.start_error or (None if line is None else parse_exception_line(line))
 
     def text(self, index: int) -> str:
         """Return the value of a call as text; empty if it returned nothing."""
@@ -198,7 +204,7 @@ class Answers:
             return None
         return _first_failing(cases)
 
-    def missing(self, index: int) -> Verdict | None:
+    def verdict_if_missing(self, index: int) -> Verdict | None:
         """Return the verdict that explains a missing value; ``None`` if the value was returned."""
         if self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return self._ended
@@ -221,8 +227,11 @@ class Answers:
         def holds(assertion: Assertion) -> bool:
             return assertion.holds({index: self.value(index) for index in assertion.calls})
 
-        missing = (filter(None, map(self.missing, assertion.calls)) for assertion in plan.assertions)
-        return [next(bad, None) or _is_true(holds, one) for bad, one in zip(missing, plan.assertions, strict=True)]
+        missing = (filter(None, map(self.verdict_if_missing, assertion.calls)) for assertion in plan.assertions)
+        return [
+            next(bad, None) or _verdict_of_comparison(holds, one)
+            for bad, one in zip(missing, plan.assertions, strict=True)
+        ]
 
     def failed_over_an_object(self, plan: AssertPlan, cases: Sequence[Verdict]) -> bool:
         """Return whether the first failed assert compared something other than plain data."""
@@ -243,9 +252,14 @@ class Answers:
             value = self.value(index, expected)
             return matches(value, expected, check) or (check.in_list and matches(value, [expected], check))
 
-        return [self.missing(index) or _is_true(holds, index, one) for index, (_, one) in enumerate(check.cases)]
+        return [
+            self.verdict_if_missing(index) or _verdict_of_comparison(holds, index, one)
+            for index, (_, one) in enumerate(check.cases)
+        ]
 
-    def overall(self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]) -> tuple[Verdict, Description | None]:
+    def verdict_and_error(
+        self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]
+    ) -> tuple[Verdict, Description | None]:
         """The verdict of the first case that did not pass, and the exception that explains it."""
         bad = _first_failing(cases)
         if bad is None:
@@ -324,7 +338,7 @@ def _is_close_like_evalplus(value: Any, expected: Any, tolerance: float) -> bool
     )
 
 
-def _is_true(comparison: Callable[..., bool], *arguments: Any) -> Verdict:
+def _verdict_of_comparison(comparison: Callable[..., bool], *arguments: Any) -> Verdict:
     try:
         return Verdict.PASSED if comparison(*arguments) else Verdict.WRONG_ANSWER
     except Exception:  # comparing 3 with None and the like: the value is not what was asked for
@@ -350,7 +364,7 @@ def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, 
     made = assertion.calls[:_MAX_CALLS]
     call = "; ".join(_call_text(plan.calls[index]) for index in made)
     actual = "; ".join(filter(None, map(answers.text, made)))
-    return FailedCase(failed + 1, shorten_text(call), assertion.wanted(test), shorten_text(actual))
+    return FailedCase(failed + 1, shorten_text(call), assertion.wanted_text(test), shorten_text(actual))
 
 
 def _call_text(call: Call) -> str:

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from lit_rl.execution.checks import Checker, StdioTests
 from lit_rl.execution.interface import FaultyCheck, Verdict
 from lit_rl.execution.judging.compiling import Compiler
-from lit_rl.execution.judging.runtimes import run_job
-from lit_rl.execution.judging.supervising.child_files import Child, executable, read_head, read_whole
+from lit_rl.execution.judging.runtimes import make_run_job
+from lit_rl.execution.judging.supervising.child_files import ChildFiles, make_executable_memfd, read_head, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.verdicts import describe_exit, read_error, verdict_of_child
+from lit_rl.execution.judging.verdicts import describe_exit, parse_exception_line, verdict_of_child
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.program_messages import Description
@@ -67,7 +67,7 @@ class Checkers:
         """
         for number, (stdin, accepted) in enumerate(check.cases, 1):
             for answer in _accepted_texts(accepted):
-                found = self._probe_states(check, stdin, answer)
+                found = self._points_or_refusal(check, stdin, answer)
                 if isinstance(found, str):
                     raise FaultyCheck(f"the checker does not accept the expected output of case {number}: {found}")
 
@@ -75,24 +75,24 @@ class Checkers:
         """The ruling on what a program printed, with the share of the expected output's points as its points."""
         rulings = []
         for answer in _accepted_texts(accepted):
-            full = self._probe_states(check, stdin, answer)
+            full = self._points_or_refusal(check, stdin, answer)
             ruling = self._run_checker(check, stdin, printed, answer)
             share = min(1.0, ruling.points / full) if isinstance(full, float) else 0.0
             rulings.append(ruling._replace(points=share))
         return max(rulings, key=lambda ruling: ruling.points)
 
-    def _probe_states(self, check: StdioTests, stdin: str, answer: str) -> float | str:
+    def _points_or_refusal(self, check: StdioTests, stdin: str, answer: str) -> float | str:
         key = hashlib.sha256(repr((check.checker, stdin, answer)).encode("utf-8", "surrogatepass")).digest()
         if key not in self._rehearsed:
-            found = self._run_on_case(check, stdin, answer)
-            if isinstance(found, str) and found != self._run_on_case(check, stdin, answer):
+            found = self._judge_expected_output(check, stdin, answer)
+            if isinstance(found, str) and found != self._judge_expected_output(check, stdin, answer):
                 return found
             self._rehearsed[key] = found
             if len(self._rehearsed) > _MAX_REHEARSED:
                 del self._rehearsed[next(iter(self._rehearsed))]
         return self._rehearsed[key]
 
-    def _run_on_case(self, check: StdioTests, stdin: str, answer: str) -> float | str:
+    def _judge_expected_output(self, check: StdioTests, stdin: str, answer: str) -> float | str:
         ruling = self._run_checker(check, stdin, answer.encode("utf-8", "surrogateescape"), answer)
         return ruling.fault or ruling.points or f"it says {ruling.comment!r}"
 
@@ -102,14 +102,14 @@ class Checkers:
         binary = self._compiled_checker(checker)
         texts = (*checker.files, *zip(Checker.ARGUMENTS[::2], (stdin, answer), strict=True))
         files = {name: text.encode("utf-8", "surrogateescape") for name, text in texts}
-        job = run_job(checker.language, arguments=Checker.ARGUMENTS)
+        job = make_run_job(checker.language, arguments=Checker.ARGUMENTS)
         job |= {"mode": "check", "files": {**files, Checker.ARGUMENTS[1]: printed}}
         job |= {"source": checker.source} if binary is None else {}
         client = self._client = self._client or self._connect(self._settings)
-        with Child(job, channel=None if binary is None else executable(binary)) as child:
+        with ChildFiles(job, channel=None if binary is None else make_executable_memfd(binary)) as child:
             report = client.run([child], checker.timeout_seconds, compiled=binary is not None)
             ended = verdict_of_child(client, child, report)
-            error = read_error(read_whole(child.channel)[:65536]) if binary is None else None
+            error = parse_exception_line(read_whole(child.channel)[:65536]) if binary is None else None
             return _parse_ruling(ended, report.children[0].status, error, read_head(child.stderr))
 
     def _compiled_checker(self, checker: Checker) -> bytes | None:

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from lit_rl.execution.checks import COMPILE_SECONDS
 from lit_rl.execution.confinement.visible_files import header_folders
 from lit_rl.execution.interface import FaultyCheck, Verdict
-from lit_rl.execution.judging.supervising.child_files import TAIL_BYTES, Child, read_tail, read_whole
+from lit_rl.execution.judging.supervising.child_files import TAIL_BYTES, ChildFiles, read_tail, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import verdict_of_child
-from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, how_to_install, toolchain
+from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, find_toolchain, how_to_install
 from lit_rl.execution.spawning import ZygoteSettings
 
 COMPILE_MEMORY = 768 << 20
@@ -52,9 +52,9 @@ class CompilerFailed(RuntimeError):
     """The compiler failed for a reason of our own, which says nothing about the source."""
 
 
-def tool_files(language: Language) -> Toolchain:
+def require_toolchain(language: Language) -> Toolchain:
     """The tools of a language."""
-    found = toolchain(language)
+    found = find_toolchain(language)
     if found is None:
         raise FaultyCheck(how_to_install(language))
     return found
@@ -87,13 +87,13 @@ class Compiler:
         kept.move_to_end(key)
         return kept[key]
 
-    def runner(self, language: Language, own: ZygoteClient) -> ZygoteClient:
+    def client_for_programs(self, language: Language, own: ZygoteClient) -> ZygoteClient:
         """The client for programs in a language: Python's own, where they need no more than one executable."""
         spec = LANGUAGES[language]
         if not spec.run and not spec.reserves:
             return own
         if language not in self._runners:
-            tools = tool_files(language) if spec.run else None
+            tools = require_toolchain(language) if spec.run else None
             settings = self._settings._replace(
                 packages=(),
                 imports=(),
@@ -116,7 +116,7 @@ class Compiler:
             return first
         spec = LANGUAGES[language]
         if self._attempt({spec.file: spec.good}, language).verdict is not None:
-            raise failure_text(language, first.diagnostics, self._settings)
+            raise compiler_failure(language, first.diagnostics, self._settings)
         if first.line:
             return first
         second = self._attempt(files, language, beside)
@@ -125,11 +125,11 @@ class Compiler:
         return second
 
     def _attempt(self, files: Files, language: Language, beside: bool = False) -> Compiled:
-        spec, tools, client = LANGUAGES[language], tool_files(language), self._client(language)
+        spec, tools, client = LANGUAGES[language], require_toolchain(language), self._compiler_client(language)
         commands = []
         root = next(iter(files))
         for parts in (beside and spec.builds_beside) or spec.builds:
-            command = tools.command(parts, root=root)
+            command = tools.fill_command(parts, root=root)
             at = command.index("{sources}") if "{sources}" in command else len(command)
             commands.append([*command[:at], *(files if at < len(command) else ()), *command[at + 1 :]])
         job = {
@@ -139,7 +139,7 @@ class Compiler:
             "artefact": spec.artefact,
             "environment": environment_of(language),
         }
-        with Child(job) as child:
+        with ChildFiles(job) as child:
             report = client.run([child], COMPILE_SECONDS)
             ended = verdict_of_child(client, child, report)
             diagnostics = read_tail(child.stderr)
@@ -147,10 +147,12 @@ class Compiler:
                 self._proven.add(language)
                 return Compiled(read_whole(child.channel))
         verdict = Verdict.SYNTAX_ERROR if ended is Verdict.EXCEPTION else ended
-        return Compiled(b"", verdict, diagnostics, spec.line(diagnostics, files[spec.file].count("\n") + 1))
+        return Compiled(
+            b"", verdict, diagnostics, spec.find_program_line(diagnostics, files[spec.file].count("\n") + 1)
+        )
 
-    def _client(self, language: Language) -> ZygoteClient:
-        tools = tool_files(language)
+    def _compiler_client(self, language: Language) -> ZygoteClient:
+        tools = require_toolchain(language)
         if language not in self._clients:
             self._clients[language] = self._connect(
                 self._settings._replace(
@@ -169,14 +171,14 @@ class Compiler:
         return self._clients[language]
 
 
-def failure_text(language: Language, diagnostics: str, settings: ZygoteSettings) -> CompilerFailed:
+def compiler_failure(language: Language, diagnostics: str, settings: ZygoteSettings) -> CompilerFailed:
     """The error for tools that fail on a known good program, which is no program's fault."""
     spec, remedy = LANGUAGES[language], "repair the toolchain, or free memory and disk"
     text = " ".join(diagnostics.split())
     text = text if len(text) <= 500 else f"{text[:250]} ... {text[-250:]}"
     # Tier 0 alone shows programs, which root runs as another user, the machine's own folders.
     if settings.tier == 0 and os.geteuid() == 0:
-        tools = tool_files(language)
+        tools = require_toolchain(language)
         folders = {folder for path in (*tools.executables, *tools.readable) for folder in Path(path).parents}
         if closed := min((one for one in folders if not one.stat().st_mode & stat.S_IXOTH), default=None):
             remedy = f"parts of it are in {closed}, which only root may enter: install Debian's package {spec.package}"

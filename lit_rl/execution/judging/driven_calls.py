@@ -15,18 +15,18 @@ from typing import Any
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls
-from lit_rl.execution.judging.compiling import Files, tool_files
+from lit_rl.execution.judging.compiling import Files, require_toolchain
 from lit_rl.execution.judging.runtimes import (
+    blank_comments_and_strings,
     build,
     build_failure_outcome,
     driver_source,
-    included_headers,
-    only_code,
+    embed_rust_program,
     outcome_of_end,
-    running,
-    source_files,
+    rename_go_main,
+    run_to_end,
+    source_for_compiler,
     verdict_of_end,
-    without_main,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -55,10 +55,10 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         return Outcome(Verdict.NO_PROGRAM)
     language, spec = check.language, LANGUAGES[check.language]
     client.on_report()  # from here on the program is read
-    source = source_files(program, language)
+    source = source_for_compiler(program, language)
     if language == "c":
-        tool_files("cpp")  # its driver is in C++
-        if not _find_declaration(source, check):
+        require_toolchain("cpp")  # its driver is in C++
+        if not _c_pointer_declaration(source, check):
             message = f"the program defines no {check.entry_point} of numbers, bool, char and char * alone"
             return Outcome(Verdict.SYNTAX_ERROR, stderr=message)
     built = build(client, _source_files(source, check), language, beside=language == "c")
@@ -66,7 +66,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         return build_failure_outcome(built)
     # Drivers that have to read JSON by themselves get no escaped letters.
     lines = [json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c")) for args, _ in check.cases]
-    with running(
+    with run_to_end(
         client,
         language,
         built.binary,
@@ -82,7 +82,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _parse_answer)
         wanted = replace(check, cases=tuple((args, json.loads(json.dumps(expected))) for args, expected in check.cases))
         cases = answers.verdicts_of_calls(wanted)
-        verdict, error = answers.overall(cases, [(index,) for index in range(len(cases))])
+        verdict, error = answers.verdict_and_error(cases, [(index,) for index in range(len(cases))])
         outcome = outcome_of_end(verdict, language, source, child, report, cases)
         if outcome.passed:
             return outcome
@@ -97,22 +97,23 @@ def _source_files(source: str, check: CallTests) -> Files:
     """The program, and its driver where that is compiled with it: the root first."""
     file, language = LANGUAGES[check.language].file, check.language
     if language == "go":
-        instance = check.entry_point + _instantiate_generic(source, check)
-        return {file: without_main(source), "calls.go": driver_source(_DRIVERS["go"]).replace("ENTRY", instance)}
+        instance = check.entry_point + _go_type_arguments(source, check)
+        return {file: rename_go_main(source), "calls.go": driver_source(_DRIVERS["go"]).replace("ENTRY", instance)}
     if language == "c":
         driver = driver_source(_DRIVERS["c"]).replace("ENTRY", "lit_rl_entry")
         pointer = f"\n__typeof__(&{check.entry_point}) lit_rl_entry = &{check.entry_point};"
-        declared = driver.replace('#include "program.cpp"', _find_declaration(source, check))
+        declared = driver.replace('#include "program.cpp"', _c_pointer_declaration(source, check))
         return {"run.cpp": declared, file: source + pointer}
     if language in _INCLUDED:
         named = driver_source(_DRIVERS[language]).replace("ENTRY", _qualified_function_name(source, check.entry_point))
-        return {_DRIVERS[language]: named, file: included_headers(source) if language == "rust" else source}
+        return {_DRIVERS[language]: named, file: embed_rust_program(source) if language == "rust" else source}
     return {file: source, "LitRlCalls.java": driver_source(_DRIVERS["java"])} if language == "java" else {file: source}
 
 
-def _find_declaration(source: str, check: CallTests) -> str:
+def _c_pointer_declaration(source: str, check: CallTests) -> str:
     """The declaration of a pointer to the function of C, for its driver; empty if that cannot carry the types."""
-    code = re.sub(r"[ \t]+", " ", only_code(source))  # a type may end with blanks, and so may what follows
+    # A type may end with blanks, and so may what follows.
+    code = re.sub(r"[ \t]+", " ", blank_comments_and_strings(source))
     found = re.search(rf"^(?:static |inline )*({_C_TYPE})\s*{check.entry_point}\s*\(([^(){{}};]*)\)\s*\{{", code, re.M)
     parameters = [" ".join(one.split()) for one in found[2].split(",")] if found and found[2].strip() else []
     if not found or not all(re.fullmatch(rf"{_C_TYPE}\w*", one) for one in parameters):
@@ -122,14 +123,14 @@ def _find_declaration(source: str, check: CallTests) -> str:
 
 def _qualified_function_name(source: str, entry_point: str) -> str:
     """The function's name in C++ and Rust: in ``Solution`` if the program has that, and no such function outside."""
-    code, depth, is_outside = only_code(source), 0, "." in entry_point
+    code, depth, is_outside = blank_comments_and_strings(source), 0, "." in entry_point
     for found in re.finditer(rf"[{{}}]|(?<![\w.:>]){entry_point}\s*[(<]", code):
         depth += {"{": 1, "}": -1}.get(found[0], 0)
         is_outside |= depth == 0 and found[0] not in "{}"
     return entry_point.replace(".", "::") if is_outside or not _SOLUTION.search(code) else f"Solution::{entry_point}"
 
 
-def _instantiate_generic(source: str, check: CallTests) -> str:
+def _go_type_arguments(source: str, check: CallTests) -> str:
     """The types, in brackets, for which a generic function of Go is called: those that its arguments have in JSON."""
     found = re.search(rf"\bfunc {check.entry_point}{_GO_GENERIC}", source)
     if not found:

@@ -17,11 +17,11 @@ from lit_rl.execution.grading.names import REHEARSED
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.evidence import statements
 from lit_rl.execution.judging.asserts.prepared_tests import PreparedTests, prepare_tests
-from lit_rl.execution.judging.supervising.child_files import Child, read_whole
+from lit_rl.execution.judging.supervising.child_files import ChildFiles, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire.bounded_json import NotPlain
-from lit_rl.execution.wire.program_messages import read_result
+from lit_rl.execution.wire.program_messages import parse_grader_result
 from lit_rl.execution.wire.value_text import lines_of, shorten_text
 
 _Result = dict[str, Any] | None
@@ -43,17 +43,17 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
     tests = _grading_job("grade", check, prepared)
     theirs, ours = socket.socketpair()
     with (
-        Child(tests, channel=ours.detach()) as grader,
-        Child({"mode": "serve", "source": program, "in_place": check.in_place}, channel=theirs.detach()) as served,
+        ChildFiles(tests, channel=ours.detach()) as grader,
+        ChildFiles({"mode": "serve", "source": program, "in_place": check.in_place}, channel=theirs.detach()) as served,
     ):
         client.start([grader, served], check.timeout_seconds)
         # Otherwise neither process would notice that the other is gone.
         grader.close_channel()
         served.close_channel()
-        report = client.finish()
+        report = client.wait_for_report()
         assert report is not None
         content, status = read_whole(grader.stdout), report.children[0].status
-        result = result_of(content, status, tests["secret"])
+        result = result_or_none(content, status, tests["secret"])
         before, *rest = content.split(b"\n")  # a letter for each test that ended, before the result and after it
         letters = before + (rest[1] if len(rest) == 2 else b"")
         return _outcome(client, program, check, served, report, result, letters)
@@ -83,10 +83,10 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
 def _rehearse_once(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> tuple[str | None, bool]:
     """The fault of tests that fail without a program, and whether it will last."""
     job = _grading_job("rehearse", check, prepared)
-    with Child(job) as grader:
+    with ChildFiles(job) as grader:
         report = client.run([grader], check.timeout_seconds)
         status = report.children[0].status
-        result = result_of(read_whole(grader.stdout), status, job["secret"])
+        result = result_or_none(read_whole(grader.stdout), status, job["secret"])
         limit = verdict_of_child(client, grader, report)
     if result is not None:
         return str(result["message"]), not result["passes"]
@@ -116,7 +116,7 @@ def _tests_digest(test: str, entry_point: str | None) -> bytes:
     return hashlib.sha256(f"{entry_point}\0{test}".encode("utf-8", "surrogatepass")).digest()
 
 
-def result_of(content: bytes, status: int, secret: str) -> _Result:
+def result_or_none(content: bytes, status: int, secret: str) -> _Result:
     """The grader's result: one whole line with the job's secret, from a process that ended as that line says.
 
     After a test that failed, a limit may have ended the process.
@@ -125,7 +125,7 @@ def result_of(content: bytes, status: int, secret: str) -> _Result:
     if len(rest) != 2 or before.strip(_LETTERS) or rest[1].strip(_LETTERS):
         return None
     try:
-        result = read_result(rest[0])
+        result = parse_grader_result(rest[0])
     except NotPlain:
         return None
     expected = STATUSES.get(result["kind"])
@@ -138,7 +138,7 @@ def _outcome(
     client: ZygoteClient,
     program: str,
     check: AssertTests,
-    served: Child,
+    served: ChildFiles,
     report: JobReport,
     result: _Result,
     letters: bytes,
@@ -162,7 +162,7 @@ def _outcome(
     else:
         error, added = result["error"], str(result["message"])
         verdict = verdict_of_error(client, program, error, status)
-    outcome = outcome_of(verdict, _passed_cases(letters, verdict), served, report, error)
+    outcome = outcome_of(verdict, _verdicts_of_letters(letters, verdict), served, report, error)
     if verdict is not Verdict.PASSED and result is not None and result["line"] is not None:
         source, asks_once = _statement_at(check.test, check.entry_point, result["line"])
         actual = shorten_text(result["actual"]) if asks_once else ""
@@ -170,7 +170,7 @@ def _outcome(
     return replace(outcome, stderr=outcome.stderr + added)
 
 
-def _passed_cases(letters: bytes, verdict: Verdict) -> list[Verdict]:
+def _verdicts_of_letters(letters: bytes, verdict: Verdict) -> list[Verdict]:
     """A verdict for each test that ended; the first that did not pass has the program's."""
     cases = [_CASES[bytes((letter,))] for letter in letters]
     if verdict is not Verdict.PASSED:

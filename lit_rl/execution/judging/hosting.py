@@ -20,15 +20,21 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.supervising.child_files import Child
+from lit_rl.execution.judging.supervising.child_files import ChildFiles
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
 from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, not_carried
+from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, describe_not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
 from lit_rl.execution.wire.printable import printable
-from lit_rl.execution.wire.program_messages import MAX_MESSAGE_LENGTH, Description, HostedCall, HostedEnd, read_hosted
+from lit_rl.execution.wire.program_messages import (
+    MAX_MESSAGE_LENGTH,
+    Description,
+    HostedCall,
+    HostedEnd,
+    parse_hosted_message,
+)
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, STOPPED
 
 _MAX_BYTES = 8 << 20  # of all calls of a run: ten thousand of 800 bytes, longer than any order to a robot
@@ -82,7 +88,7 @@ def run_hosted(
     """
     theirs, ours = socket.socketpair()
     job = {"mode": "host", "source": program, "functions": list(host.functions), "entry_point": entry_point}
-    with ours, Child(job, channel=theirs.detach()) as child:
+    with ours, ChildFiles(job, channel=theirs.detach()) as child:
         ours.setblocking(False)
         client.start([child], timeout_seconds)
         child.close_channel()  # so that the end of the program is the end of the stream
@@ -113,15 +119,15 @@ class _Session:
         """Answer calls until the zygote reports the end of the job."""
         while True:
             events = select.POLLIN if self._line is None and not self._channel.unsent else select.POLLOUT
-            report = self._client.finish(self._channel.descriptor if self._listening else None, events)
+            report = self._client.wait_for_report(self._channel.descriptor if self._listening else None, events)
             if report is not None:
-                while self._listening and self._step():  # what the program sent before it ended
+                while self._listening and self._exchange_within_limits():  # what the program sent before it ended
                     pass
                 return report
-            if not self._step():
-                self._end(is_limit=False)  # the channel was ready: only an urgent byte cannot be read
+            if not self._exchange_within_limits():
+                self._stop_program(is_limit=False)  # the channel was ready: only an urgent byte cannot be read
 
-    def _step(self) -> bool:
+    def _exchange_within_limits(self) -> bool:
         """Read or write what the channel is ready for, on the program's time; return whether there was anything."""
         began = time.thread_time()
         try:
@@ -129,7 +135,7 @@ class _Session:
                 return self._exchange()
         except (LineTooLong, plain.NotPlain) as error:
             self._refused = error if isinstance(error, plain.NotCarried) else None
-            self._end(is_limit=False)
+            self._stop_program(is_limit=False)
         except ChannelClosed:
             self._listening = False
         except ReadsTooLong:
@@ -139,7 +145,7 @@ class _Session:
             self._client.charge(spent)
             self._seconds_left -= spent
             if self._seconds_left <= 0:
-                self._end(OUT_OF_CPU)
+                self._stop_program(OUT_OF_CPU)
         return True
 
     def _exchange(self) -> bool:
@@ -147,36 +153,36 @@ class _Session:
             self._channel.flush()
             return True
         if self._line is None:
-            if not self._channel.fill():
+            if not self._channel.read_available():
                 return False
             self._line = self._channel.take_line()
         if self._line is not None:
-            self._take(self._line)
+            self._handle_message(self._line)
             self._line = self._channel.take_line()
         return True
 
-    def _end(self, cause: int = STOPPED, is_limit: bool = True) -> None:
+    def _stop_program(self, cause: int = STOPPED, is_limit: bool = True) -> None:
         """End the program at a limit, or after a message that no honest one sends: it might run to its wall limit."""
         self._is_over, self._listening = self._is_over or is_limit, False
         self._client.stop(cause)
 
-    def _take(self, line: bytes) -> None:
+    def _handle_message(self, line: bytes) -> None:
         if self._ended:
             return
         self._num_bytes += len(line)
         if self._num_bytes > _MAX_BYTES:
             raise LineTooLong(f"calls of more than {_MAX_BYTES} bytes together")
-        message = read_hosted(line)
+        message = parse_hosted_message(line)
         if isinstance(message, HostedEnd):
             self._ended, self._error = True, message.error
             return
         self._num_calls += 1
         if self._num_calls > self._max_calls:
-            self._end()
+            self._stop_program()
         else:
-            self._channel.send(self._answer(message))
+            self._channel.send(self._host_answer(message))
 
-    def _answer(self, call: HostedCall) -> str:
+    def _host_answer(self, call: HostedCall) -> str:
         if call.name not in self._host.functions:
             raise plain.NotPlain(f"a call of {call.name[:100]!r}, which the host does not have")
         try:
@@ -186,13 +192,13 @@ class _Session:
             types = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
             return json.dumps(["error", {"types": types, "message": message_of(error)}])
 
-    def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
+    def result(self, client: ZygoteClient, child: ChildFiles, report: JobReport) -> HostedRun:
         """Return the result of the run; a program that ended without its last message did not return."""
         verdict = verdict_of_child(client, child, report)
         if self._is_over and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT
         elif self._refused is not None and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
-            verdict, self._error = Verdict.WRONG_ANSWER, not_carried(self._refused)
+            verdict, self._error = Verdict.WRONG_ANSWER, describe_not_carried(self._refused)
         elif self._error is not None and verdict in (None, Verdict.EXCEPTION):
             verdict = verdict_of_error(client, self._program, self._error, report.children[0].status)
         elif verdict is None:

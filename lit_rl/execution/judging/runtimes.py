@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.compiling import Compiled, Files, environment_of, failure_text, tool_files
-from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd, read_tail
+from lit_rl.execution.judging.compiling import Compiled, Files, compiler_failure, environment_of, require_toolchain
+from lit_rl.execution.judging.supervising.child_files import ChildFiles, make_executable_memfd, make_memfd, read_tail
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.supervising.watching import Row
+from lit_rl.execution.judging.supervising.watching import SleepTotal
 from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
 from lit_rl.execution.wire.printable import printable, printable_name
@@ -36,7 +36,7 @@ def driver_source(name: str) -> str:
     return (DRIVERS / name).read_text()
 
 
-def source_files(program: str, language: Language) -> str:
+def source_for_compiler(program: str, language: Language) -> str:
     """A program as its compiler wants it, with the same lines: what only its file's name or its package decide."""
     if language == "go":
         return program if _GO_PACKAGE.search(program) else "package main; " + program
@@ -44,7 +44,7 @@ def source_files(program: str, language: Language) -> str:
         return program
     # Without its package, and without ``public`` before top-level types, which name their file.
     depth, end, kept = 0, 0, []
-    for found in _JAVA_PLACES.finditer(only_code(program)):
+    for found in _JAVA_PLACES.finditer(blank_comments_and_strings(program)):
         if found[0] in "{}":
             depth += 1 if found[0] == "{" else -1
         elif not depth:
@@ -53,7 +53,7 @@ def source_files(program: str, language: Language) -> str:
     return "".join([*kept, program[end:]])
 
 
-def without_main(program: str) -> str:
+def rename_go_main(program: str) -> str:
     """A prepared program of Go in the package of its driver, which has a ``main``: the program's gets another name."""
     program = _GO_PACKAGE.sub("package main", program, count=1)
     return re.sub(r"^(package main; )?func main\(", r"\1func main_(", program, flags=re.M)
@@ -63,22 +63,22 @@ def _blank_out(found: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", found[0])
 
 
-def only_code(program: str) -> str:
+def blank_comments_and_strings(program: str) -> str:
     """A program in a language like C without its comments and texts, each letter in its place."""
     return _COMMENT_OR_TEXT.sub(_blank_out, program)
 
 
-def included_headers(program: str) -> str:
+def embed_rust_program(program: str) -> str:
     """A program of Rust as a part of its driver's file, which has a ``main`` and inner attributes."""
     program = _RUST_INNER_DOC.sub(r"\1 ", _RUST_INNER.sub(_blank_out, program))
-    code = only_code(program)
+    code = blank_comments_and_strings(program)
     is_declared = "impl Solution" not in code or "struct Solution" in code  # as LeetCode does it
     return re.sub(r"\bfn main\b", "fn main_", program) + ("" if is_declared else "\nstruct Solution;")
 
 
 def build(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> Compiled:
     """Build what a runtime runs: the compiled program, or its source where the runtime takes that."""
-    tool_files(language)
+    require_toolchain(language)
     if LANGUAGES[language].builds:
         compiled: Compiled = client.compiler.compile(files, language, beside)
         return compiled
@@ -90,7 +90,7 @@ def build_failure_outcome(compiled: Compiled) -> Outcome:
     return Outcome(compiled.verdict or Verdict.SYNTAX_ERROR, (), stderr=compiled.diagnostics, line=compiled.line)
 
 
-def run_job(
+def make_run_job(
     language: Language,
     command: Sequence[str] = (),
     arguments: Sequence[str] = (),
@@ -110,7 +110,7 @@ def run_job(
 
 
 @contextmanager
-def running(
+def run_to_end(
     client: ZygoteClient,
     language: Language,
     artefact: bytes,
@@ -121,15 +121,15 @@ def running(
     answers: bool = False,
     command: tuple[str, ...] = (),
     arguments: tuple[str, ...] = (),
-    row: Row | None = None,
+    sleep_total: SleepTotal | None = None,
     **names: str,
-) -> Iterator[tuple[ZygoteClient, Child, JobReport]]:
+) -> Iterator[tuple[ZygoteClient, ChildFiles, JobReport]]:
     """Run a built program to its end.
 
     Yields:
         The client that ran it, its descriptors, and the report.
     """
-    spec, runner = LANGUAGES[language], client.compiler.runner(language, client)
+    spec, runner = LANGUAGES[language], client.compiler.client_for_programs(language, client)
     names = {
         "memory": str(client.settings.memory_bytes >> 20),
         "file": spec.file,
@@ -137,15 +137,15 @@ def running(
         "mode": "stdio",
         **names,
     }
-    filled = tool_files(language).command(command or spec.run, **names)
-    job = run_job(language, filled, arguments, answers=answers)
-    channel = memfd(artefact) if spec.run else executable(artefact)
-    with Child(job, stdin, channel, answers_in_job=answers) as child:
-        yield runner, child, runner.run([child], seconds, num_cases, compiled=True, row=row)
+    filled = require_toolchain(language).fill_command(command or spec.run, **names)
+    job = make_run_job(language, filled, arguments, answers=answers)
+    channel = make_memfd(artefact) if spec.run else make_executable_memfd(artefact)
+    with ChildFiles(job, stdin, channel, answers_in_job=answers) as child:
+        yield runner, child, runner.run([child], seconds, num_cases, compiled=True, sleep_total=sleep_total)
 
 
 def verdict_of_end(
-    client: ZygoteClient, language: Language, artefact: bytes, ended: tuple[ZygoteClient, Child, JobReport]
+    client: ZygoteClient, language: Language, artefact: bytes, ended: tuple[ZygoteClient, ChildFiles, JobReport]
 ) -> Verdict | None:
     """The verdict that follows from the end of a program alone; ``None`` if it ended normally.
 
@@ -153,23 +153,24 @@ def verdict_of_end(
     """
     runner, child, report = ended
     verdict = verdict_of_child(runner, child, report)
-    if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_verdict(client, language, artefact):
-        fault = _parser_verdict(client, language, LANGUAGES[language].good.encode())
+    if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_complaint(client, language, artefact):
+        fault = _parser_complaint(client, language, LANGUAGES[language].good.encode())
         if fault:
-            raise failure_text(language, fault, client.settings)
+            raise compiler_failure(language, fault, client.settings)
         return Verdict.SYNTAX_ERROR
     return verdict
 
 
-def _parser_verdict(client: ZygoteClient, language: Language, source: bytes) -> str:
+def _parser_complaint(client: ZygoteClient, language: Language, source: bytes) -> str:
     """The complaint of a process that only parses a source; empty if there is none."""
     command = LANGUAGES[language].checks
-    with running(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as (_, child, parsed):
+    with run_to_end(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as run:
+        _, child, parsed = run
         return (read_tail(child.stderr) or "nothing") if parsed.children[0].status else ""
 
 
 def outcome_of_end(
-    verdict: Verdict, language: Language, program: str, child: Child, report: JobReport, cases: list[Verdict]
+    verdict: Verdict, language: Language, program: str, child: ChildFiles, report: JobReport, cases: list[Verdict]
 ) -> Outcome:
     """An outcome with the program's output, its error as its runtime told it, and the line that this names."""
     spec = LANGUAGES[language]
@@ -184,7 +185,7 @@ def outcome_of_end(
         name = printable_name(error["type"])
     return replace(
         outcome,
-        line=spec.line(stderr, program.count("\n") + 1),
+        line=spec.find_program_line(stderr, program.count("\n") + 1),
         exception_type=name,
         exception_message=printable((error["message"] or "")[:MAX_MESSAGE_LENGTH]) if error else "",
     )

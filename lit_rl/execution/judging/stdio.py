@@ -17,17 +17,17 @@ from lit_rl.execution.judging.runtimes import (
     build,
     build_failure_outcome,
     outcome_of_end,
-    running,
-    source_files,
+    run_to_end,
+    source_for_compiler,
     verdict_of_end,
 )
-from lit_rl.execution.judging.supervising.child_files import Child, read_ends, read_whole
+from lit_rl.execution.judging.supervising.child_files import ChildFiles, read_ends, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.supervising.watching import Row
+from lit_rl.execution.judging.supervising.watching import SleepTotal
 from lit_rl.execution.judging.verdicts import (
     describe_exit,
     outcome_of,
-    read_error,
+    parse_exception_line,
     verdict_of_child,
     verdict_of_error,
     with_error_details,
@@ -50,23 +50,23 @@ _MAX_PRINTED = 4 * MAX_SHOWN_LENGTH  # bytes at each end; a character has up to 
 def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcome:
     """Run each case in a fresh process; the first case that does not pass decides.
 
-    All cases share one ``Row``, which adds up the seconds that the program has slept.
+    All cases share one ``SleepTotal``, which adds up the seconds that the program has slept.
     """
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     if check.checker is not None:
         client.checkers.rehearse(check)
     if check.language == "python":
-        return over_cases(check, partial(_case, client, program, check, Row()))
+        return judge_cases(check, partial(_judge_python_case, client, program, check, SleepTotal()))
     client.on_report()  # from here on the program is read
-    source = source_files(program, check.language)
+    source = source_for_compiler(program, check.language)
     built = build(client, {LANGUAGES[check.language].file: source}, check.language)
     if built.verdict is not None:
         return build_failure_outcome(built)
-    return over_cases(check, partial(_case_of_artefact, client, source, built.binary, check, Row()))
+    return judge_cases(check, partial(_judge_compiled_case, client, source, built.binary, check, SleepTotal()))
 
 
-def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) -> Outcome:
+def judge_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) -> Outcome:
     """One outcome for all cases; ``run_case`` judges one, given its input and expected output."""
     cases: list[Verdict] = []
     points: list[float] = []
@@ -91,25 +91,33 @@ def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) 
     return replace(first_bad or last, cases=tuple(cases), scores=scores, cpu_seconds=cpu, wall_seconds=wall)
 
 
-def _case_of_artefact(
-    client: ZygoteClient, program: str, artefact: bytes, check: StdioTests, row: Row, stdin: str, expected: Expected
+def _judge_compiled_case(
+    client: ZygoteClient,
+    program: str,
+    artefact: bytes,
+    check: StdioTests,
+    sleep_total: SleepTotal,
+    stdin: str,
+    expected: Expected,
 ) -> Outcome:
     language, given = check.language, stdin.encode("utf-8", "surrogateescape")
-    with running(client, language, artefact, check.timeout_seconds, given, row=row) as run:
+    with run_to_end(client, language, artefact, check.timeout_seconds, given, sleep_total=sleep_total) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, artefact, run)
         outcome = partial(outcome_of_end, language=language, program=program, child=child, report=report, cases=[])
         return _case_outcome(client, check, stdin, expected, child, ended, outcome)
 
 
-def _case(client: ZygoteClient, program: str, check: StdioTests, row: Row, stdin: str, expected: Expected) -> Outcome:
-    with Child({"mode": "stdio", "source": program}, stdin.encode("utf-8", "surrogateescape")) as child:
-        report = client.run([child], check.timeout_seconds, row=row)
+def _judge_python_case(
+    client: ZygoteClient, program: str, check: StdioTests, sleep_total: SleepTotal, stdin: str, expected: Expected
+) -> Outcome:
+    with ChildFiles({"mode": "stdio", "source": program}, stdin.encode("utf-8", "surrogateescape")) as child:
+        report = client.run([child], check.timeout_seconds, sleep_total=sleep_total)
         ended = verdict_of_child(client, child, report)
         error = None
         if ended is Verdict.EXCEPTION:
             status = report.children[0].status
-            error = read_error(read_whole(child.channel)[:65536]) or describe_exit(status)
+            error = parse_exception_line(read_whole(child.channel)[:65536]) or describe_exit(status)
             ended = verdict_of_error(client, program, error, status)
         outcome = partial(outcome_of, cases=[], child=child, report=report, error=error)
         return _case_outcome(client, check, stdin, expected, child, ended, outcome)
@@ -120,7 +128,7 @@ def _case_outcome(
     check: StdioTests,
     stdin: str,
     expected: Expected,
-    child: Child,
+    child: ChildFiles,
     ended: Verdict | None,
     outcome_of_verdict: Callable[[Verdict], Outcome],
 ) -> Outcome:

@@ -14,15 +14,15 @@ from lit_rl.execution.checks import UnitTests
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
+    blank_comments_and_strings,
     build,
     build_failure_outcome,
     driver_source,
-    only_code,
     outcome_of_end,
-    running,
-    source_files,
+    rename_go_main,
+    run_to_end,
+    source_for_compiler,
     verdict_of_end,
-    without_main,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -45,7 +45,7 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
         return Outcome(Verdict.NO_PROGRAM)
     client.on_report()  # from here on the program is read
     language = check.language
-    source = source_files(program, language)
+    source = source_for_compiler(program, language)
     setup = check.setup if language in ("cpp", "go", "rust") else " ".join(check.setup.split("\n"))
     built = build(client, _FILES[language](source, replace(check, setup=setup)), language, beside=True)
     if built.verdict is not None:
@@ -53,7 +53,7 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
         return build_failure_outcome(built if is_of_program else built._replace(line=None))
     secret = os.urandom(32).hex().encode()
     arguments = _RUST_ARGUMENTS if language == "rust" else ()
-    with running(
+    with run_to_end(
         client, language, built.binary, check.timeout_seconds, secret, answers=True, arguments=arguments, mode="tests"
     ) as run:
         _, child, report = run
@@ -75,12 +75,12 @@ def _cpp_files(program: str, check: UnitTests) -> Files:
 
 def _java_files(program: str, check: UnitTests) -> Files:
     # Tests are written for programs that import this; a class of the program's own goes before it.
-    text = f"import java.util.*; {check.setup}{program}\n{source_files(check.test, 'java')}\n"
+    text = f"import java.util.*; {check.setup}{program}\n{source_for_compiler(check.test, 'java')}\n"
     return {"Main.java": text, "LitRlRun.java": driver_source("Run.java")}
 
 
 def _go_files(program: str, check: UnitTests) -> Files:
-    program = re.sub(r"^[ \t]*package\s+\w+;?", "", without_main(program), count=1, flags=re.M)
+    program = re.sub(r"^[ \t]*package\s+\w+;?", "", rename_go_main(program), count=1, flags=re.M)
     setup = check.setup if "package" in check.setup else f"package main\n{check.setup}"
     setup = _go_setup(setup, program, check.test)
     tests = re.findall(r"^func (Test\w*)\(", check.test, re.M)
@@ -108,7 +108,7 @@ def _go_setup(setup: str, program: str, test: str) -> str:
 
 
 def _rust_files(program: str, check: UnitTests) -> Files:
-    if not _RUST_TEST.search(only_code(check.test)):
+    if not _RUST_TEST.search(blank_comments_and_strings(check.test)):
         raise FaultyCheck("UnitTests.test: expected functions of Rust marked #[test], got none")
     tests = driver_source("run.rs").replace("TESTS", check.test)
     return {"program.rs": f"{program}\n{check.setup}\n{tests}"}

@@ -7,18 +7,18 @@ import signal
 from dataclasses import replace
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.supervising.child_files import Child, read_tail
+from lit_rl.execution.judging.supervising.child_files import ChildFiles, read_tail
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.program_side.child import NOT_PYTHON, OUT_OF_MEMORY
 from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain
 from lit_rl.execution.wire.printable import printable_name
-from lit_rl.execution.wire.program_messages import Description, read_description
+from lit_rl.execution.wire.program_messages import Description, parse_description
 from lit_rl.execution.zygote.zygote import DISK_FULL, MEMORY_IS_FULL
 
 _PARSE_SECONDS = 10.0
 
 
-def verdict_of_child(client: ZygoteClient, child: Child, report: JobReport, index: int = 0) -> Verdict | None:
+def verdict_of_child(client: ZygoteClient, child: ChildFiles, report: JobReport, index: int = 0) -> Verdict | None:
     """The verdict that follows from the end of a child alone, or ``None`` if it ended normally."""
     spent = report.children[index]
     limit = client.settings.output_bytes
@@ -40,10 +40,10 @@ def describe_exit(status: int) -> Description:
     return {"stage": "run", "types": [name], "message": "", "line": None}
 
 
-def read_error(line: bytes) -> Description | None:
+def parse_exception_line(line: bytes) -> Description | None:
     """An exception's description if the line is one. The program wrote it: it is shown, never trusted."""
     try:
-        return read_description(line) if line.startswith(b"{") else None
+        return parse_description(line) if line.startswith(b"{") else None
     except NotPlain:
         return None
 
@@ -55,7 +55,7 @@ def verdict_of_error(client: ZygoteClient, program: str, error: Description, sta
     Python if it does not compile in a process that runs nothing else, and memory was short if the exit status says so.
     """
     if error.get("stage") == "compile":
-        with Child({"mode": "parse", "source": program}) as child:  # a process that only compiles it
+        with ChildFiles({"mode": "parse", "source": program}) as child:  # a process that only compiles it
             parsed = client.run([child], _PARSE_SECONDS).children[0].status
         is_python = not os.WIFEXITED(parsed) or os.WEXITSTATUS(parsed) != NOT_PYTHON
         return Verdict.EXCEPTION if is_python else Verdict.SYNTAX_ERROR
@@ -66,7 +66,7 @@ def verdict_of_error(client: ZygoteClient, program: str, error: Description, sta
 
 
 def outcome_of(
-    verdict: Verdict, cases: list[Verdict], child: Child, report: JobReport, error: Description | None
+    verdict: Verdict, cases: list[Verdict], child: ChildFiles, report: JobReport, error: Description | None
 ) -> Outcome:
     """An outcome with the child's output and resource use."""
     cpu_seconds = sum(spent.cpu_seconds for spent in report.children)

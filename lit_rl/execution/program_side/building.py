@@ -40,7 +40,7 @@ def build(job: dict[str, Any]) -> int:
 def _write_jar(folder: str) -> None:
     from zipfile import ZipFile  # rarely needed
 
-    main = main_class(folder)
+    main = find_main_class(folder)
     manifest = "Manifest-Version: 1.0\n" + (f"Main-Class: {main}\n" if main else "")
     with open(CHANNEL, "wb", closefd=False) as file, ZipFile(file, "w") as jar:
         jar.writestr("META-INF/MANIFEST.MF", manifest)
@@ -50,7 +50,7 @@ def _write_jar(folder: str) -> None:
                 jar.write(path, os.path.relpath(path, folder))
 
 
-def main_class(folder: str) -> str | None:
+def find_main_class(folder: str) -> str | None:
     """The class with ``public static void main(String[])``; of several a driver's, else ``Main``, else the first.
 
     Source:
@@ -71,9 +71,9 @@ def _line_of_main(content: bytes) -> int | None:
     """The line at which a class's ``main`` begins; ``None`` if it has none."""
     texts, at = _constant_texts(content)
     at += 6
-    at += 2 + 2 * _big_endian(content, at)  # interfaces
+    at += 2 + 2 * _read_u16(content, at)  # interfaces
     for _ in range(2):  # fields, then methods
-        count, at = _big_endian(content, at), at + 2
+        count, at = _read_u16(content, at), at + 2
         for _ in range(count):
             access, name, kind = struct.unpack_from(">3H", content, at)
             attributes = list(_class_attributes(content, at + 6, texts))
@@ -86,10 +86,10 @@ def _line_of_main(content: bytes) -> int | None:
 def _constant_texts(content: bytes) -> tuple[dict[int, bytes], int]:
     """The texts among a class's constants, by number, and where the constants end."""
     texts, at, number = {}, 10, 1
-    while number < _big_endian(content, 8):
+    while number < _read_u16(content, 8):
         tag, at = content[at], at + 1
         if tag == 1:
-            length = _big_endian(content, at)
+            length = _read_u16(content, at)
             texts[number] = content[at + 2 : at + 2 + length]
             at += 2 + length
         else:
@@ -100,7 +100,7 @@ def _constant_texts(content: bytes) -> tuple[dict[int, bytes], int]:
 
 def _class_attributes(content: bytes, at: int, texts: dict[int, bytes]) -> Iterator[tuple[bytes | None, int, int]]:
     """Name, start and end of each attribute in a table of them."""
-    count, at = _big_endian(content, at), at + 2
+    count, at = _read_u16(content, at), at + 2
     for _ in range(count):
         name, length = struct.unpack_from(">HI", content, at)
         yield texts.get(name), at + 6, at + 6 + length
@@ -111,10 +111,10 @@ def _first_line(content: bytes, start: int, texts: dict[int, bytes]) -> int:
     """The first line of a method, given where its code begins."""
     (length,) = struct.unpack_from(">I", content, start + 4)
     at = start + 8 + length
-    tables = _class_attributes(content, at + 2 + 8 * _big_endian(content, at), texts)
-    return next((_big_endian(content, begin + 4) for name, begin, _ in tables if name == b"LineNumberTable"), 0)
+    tables = _class_attributes(content, at + 2 + 8 * _read_u16(content, at), texts)
+    return next((_read_u16(content, begin + 4) for name, begin, _ in tables if name == b"LineNumberTable"), 0)
 
 
-def _big_endian(content: bytes, at: int) -> int:
+def _read_u16(content: bytes, at: int) -> int:
     number: int = struct.unpack_from(">H", content, at)[0]
     return number

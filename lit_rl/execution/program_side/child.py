@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotCarried, readable
+from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotCarried, checked_text
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.errors import FILE_NAME, NotCompiled, describe_exception, exception_from
 
@@ -43,23 +43,23 @@ _STDOUT_BUFFER = getattr(sys.__stdout__, "buffer", None)  # a program may detach
 _TEXT, _BUFFERED = io.TextIOWrapper, (io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair)
 
 
-def finish(source: str, leave_traceback: Callable[[BaseException], None]) -> None:
+def finish_program(source: str, print_traceback: Callable[[BaseException], None]) -> None:
     """End the program that ran as ``__main__``."""
-    for step in (_join_threads, _run_exit_functions, flush):
-        _try(step, leave_traceback)
+    for step in (_join_threads, _run_exit_functions, flush_streams):
+        _try(step, print_traceback)
     if any(word in source for word in _FINISHING):
-        for step in (_flush_open_files, _release, flush, _flush_open_files):
-            _try(step, leave_traceback)
+        for step in (_flush_open_files, _release_globals, flush_streams, _flush_open_files):
+            _try(step, print_traceback)
 
 
-def _try(step: Callable[[], Any], leave_traceback: Callable[[BaseException], None]) -> None:
+def _try(step: Callable[[], Any], print_traceback: Callable[[BaseException], None]) -> None:
     try:
         step()
     except BaseException as error:
-        leave_traceback(error)
+        print_traceback(error)
 
 
-def flush() -> None:
+def flush_streams() -> None:
     """Write out what the program printed."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__, _STDOUT_BUFFER):
         _flush_one(stream)
@@ -77,7 +77,7 @@ def _join_threads() -> None:
         _modules["threading"]._shutdown()
 
 
-def _release() -> None:
+def _release_globals() -> None:
     """Release the program's globals: most have no other reference, and a cycle through them is collected."""
     _modules.pop("__main__", None)
     _collect()
@@ -100,7 +100,7 @@ JOB, CHANNEL = 3, 4  # descriptors, after 0, 1 and 2
 NOT_PYTHON, OUT_OF_MEMORY = 71, 72
 """Exit statuses of a source that does not compile, and of a program that a ``MemoryError`` ended."""
 
-PROGRAM = 40  # what a process executes; above what the program itself can open, see ``_run``
+PROGRAM = 40  # what a process executes; above what the program itself can open, see ``_exec_program``
 
 Namespace = dict[str, Any]
 
@@ -121,32 +121,32 @@ def run_job() -> NoReturn:
             _close(JOB)
         status = MODES[job["mode"]](job)
     except BaseException as error:
-        leave_traceback(error)
+        print_traceback(error)
     finally:
-        flush()
+        flush_streams()
         _exit(status)
 
 
-def _stdio(job: dict[str, Any]) -> int:
+def _run_stdio(job: dict[str, Any]) -> int:
     """A whole program between its stdin and stdout, ended as the interpreter would end it."""
     status = 0
     try:
-        execute(job, "__main__")
+        execute_as_module(job, "__main__")
     except BaseException as error:
-        status = _exit_status(error)
+        status = _report_exit_status(error)
         if status:
             os.write(CHANNEL, json.dumps(describe_exception(error)).encode())
-    finish(job["source"], leave_traceback)
+    finish_program(job["source"], print_traceback)
     return status
 
 
-def _calls(job: dict[str, Any]) -> int:
+def _make_calls(job: dict[str, Any]) -> int:
     """Make calls with plain arguments; write one line per call with its result."""
     try:
-        namespace = execute(job, "program")
+        namespace = execute_as_module(job, "program")
     except BaseException as error:
         _line(json.dumps(describe_exception(error)))
-        return status_of(error)
+        return exit_status_of(error)
     _line("{}")
     status = 0
     for call in job["calls"]:
@@ -156,7 +156,7 @@ def _calls(job: dict[str, Any]) -> int:
                 name, values, kwargs = marshal.loads(call)
             else:  # trees, because marshal does not know all their types
                 name, values, kwargs = call[0], *[plain.from_tree(tree, _no_object) for tree in call[1:]]
-            result = find(namespace, name)(*values, **kwargs)
+            result = find_function(namespace, name)(*values, **kwargs)
             _line(plain.dumps_or_reason(values[0] if job.get("in_place") else result))
         except BaseException as error:
             _line(json.dumps(describe_exception(error)))
@@ -164,12 +164,12 @@ def _calls(job: dict[str, Any]) -> int:
     return status
 
 
-def status_of(error: BaseException) -> int:
+def exit_status_of(error: BaseException) -> int:
     """The exit status of a process that an exception ended."""
     return OUT_OF_MEMORY if isinstance(error, MemoryError) else 1
 
 
-def _parse(job: dict[str, Any]) -> int:
+def _check_syntax(job: dict[str, Any]) -> int:
     """Compile the source and run none of it, so that no program can affect this process's report."""
     try:
         compile(job["source"], FILE_NAME, "exec", 0, True)
@@ -178,18 +178,18 @@ def _parse(job: dict[str, Any]) -> int:
     return 0
 
 
-def _host(job: dict[str, Any]) -> int:
+def _run_hosted(job: dict[str, Any]) -> int:
     """A program whose named functions live in the supervisor: see ``hosting``."""
     channel = Channel(CHANNEL)
 
     def bind(name: str) -> Callable[..., Any]:
         def function(*args: Any, **kwargs: Any) -> Any:
             try:
-                call = readable(
+                call = checked_text(
                     f'["call",{json.dumps(name)},{plain.dumps(args)},{plain.dumps(kwargs)}]', MAX_CALL_LENGTH
                 )
             except NotCarried as error:
-                call = json.dumps(["call", name, plain.reason(error), ["d"]])
+                call = json.dumps(["call", name, plain.not_carried_tree(error), ["d"]])
             channel.send(call)
             kind, answer = json.loads(channel.receive())
             if kind == "value":
@@ -201,11 +201,11 @@ def _host(job: dict[str, Any]) -> int:
 
     try:
         time.sleep = lambda seconds: None
-        namespace = execute(job, "program", {name: bind(name) for name in job["functions"]})
+        namespace = execute_as_module(job, "program", {name: bind(name) for name in job["functions"]})
         if job["entry_point"]:
-            find(namespace, job["entry_point"])()
+            find_function(namespace, job["entry_point"])()
     except BaseException as error:
-        status = _exit_status(error) if isinstance(error, SystemExit) else status_of(error)
+        status = _report_exit_status(error) if isinstance(error, SystemExit) else exit_status_of(error)
         if status:
             channel.send(json.dumps(["end", describe_exception(error)]))
             return status
@@ -213,7 +213,7 @@ def _host(job: dict[str, Any]) -> int:
     return 0
 
 
-def _run(job: dict[str, Any]) -> int:
+def _exec_program(job: dict[str, Any]) -> int:
     """Become the program in the channel's descriptor, or the runtime that finds it there.
 
     The job's own descriptor, emptied, takes the answers of a driver where some are wanted.
@@ -234,12 +234,12 @@ def _run(job: dict[str, Any]) -> int:
     return 70
 
 
-def _check(job: dict[str, Any]) -> int:
+def _run_checker(job: dict[str, Any]) -> int:
     """Run a checker, with its files in the work folder and the names of those that it compares as arguments."""
     write_files(job["files"])
     sys.argv[1:] = job["arguments"]
     sys.path.insert(0, os.getcwd())
-    return _stdio(job) if "source" in job else _run(job)
+    return _run_stdio(job) if "source" in job else _exec_program(job)
 
 
 def write_files(files: dict[str, bytes]) -> None:
@@ -251,17 +251,17 @@ def write_files(files: dict[str, bytes]) -> None:
 
 
 MODES: dict[str, Callable[[dict[str, Any]], int]] = {
-    "stdio": _stdio,
-    "calls": _calls,
-    "host": _host,
-    "parse": _parse,
-    "run": _run,
-    "check": _check,
+    "stdio": _run_stdio,
+    "calls": _make_calls,
+    "host": _run_hosted,
+    "parse": _check_syntax,
+    "run": _exec_program,
+    "check": _run_checker,
 }
 """Functions that a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""
 
 
-def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> Namespace:
+def execute_as_module(job: dict[str, Any], name: str, bound: Namespace | None = None) -> Namespace:
     """Compile and run the program's source as the module ``name``; return its namespace.
 
     The module is registered, so that pickle and dataclasses find the program's classes.
@@ -283,7 +283,7 @@ def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> N
     return namespace
 
 
-def find(namespace: Namespace, name: str) -> Any:
+def find_function(namespace: Namespace, name: str) -> Any:
     """The function called ``name``: ``f``, ``Class.method`` (a fresh instance), or a method of ``Solution``."""
     head, _, method = name.partition(".")
     if method:
@@ -303,18 +303,18 @@ def _no_object(tree: list[Any]) -> Any:
     raise plain.NotPlain("an object where plain data belongs")
 
 
-def _exit_status(error: BaseException) -> int:
+def _report_exit_status(error: BaseException) -> int:
     """The exit status that the interpreter would give; the traceback goes to stderr."""
     if isinstance(error, SystemExit):
         if error.code is None or isinstance(error.code, int):
             return (error.code or 0) & 0xFF
         print(error.code, file=sys.stderr)
         return 1
-    leave_traceback(error)
-    return status_of(error)
+    print_traceback(error)
+    return exit_status_of(error)
 
 
-def leave_traceback(error: BaseException) -> None:
+def print_traceback(error: BaseException) -> None:
     """Print the traceback of a program's exception, without the frames around the program."""
     shown = error.cause if isinstance(error, NotCompiled) else error
     trace = shown.__traceback__

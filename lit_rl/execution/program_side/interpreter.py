@@ -34,11 +34,11 @@ def complete_interpreter() -> None:
     }
     vars(builtins).update(added)
     _thread.stack_size(_THREAD_STACK)
-    threading.stack_size = _thread.stack_size = _bounded(_thread.stack_size)
-    sys.modules["_multiprocessing"] = _multiprocessing()
+    threading.stack_size = _thread.stack_size = _bounded_stack_size(_thread.stack_size)
+    sys.modules["_multiprocessing"] = _make_multiprocessing_module()
 
 
-def _bounded(stack_size: Any) -> Any:
+def _bounded_stack_size(stack_size: Any) -> Any:
     """``threading.stack_size`` that takes any size: 1 GiB is asked for where a few megabytes are used."""
 
     def bounded(size: int = 0, /) -> Any:
@@ -48,7 +48,7 @@ def _bounded(stack_size: Any) -> Any:
     return bounded
 
 
-def _multiprocessing() -> ModuleType:
+def _make_multiprocessing_module() -> ModuleType:
     """Make the part of ``multiprocessing``'s C module that pools of threads need."""
     module = ModuleType("_multiprocessing")
     vars(module).update(SemLock=_Semaphore, sem_unlink=lambda name: None, flags={})
@@ -100,7 +100,7 @@ _streams = random.Random()  # gives a seed to all that ask for none
 _draw = _streams.getrandbits
 
 
-def fix_random(seed: int) -> None:
+def seed_all_random(seed: int) -> None:
     """Seed every generator that is not seeded itself: ``random``, ``Random()``, and numpy if it is loaded.
 
     What asks the kernel by name (``os.urandom``, ``secrets``, ``uuid4``, ``SystemRandom``) still gets true randomness.
@@ -117,11 +117,11 @@ def fix_random(seed: int) -> None:
         generators = import_module("numpy.random.bit_generator")
         if hasattr(generators, "randbits"):  # what an unseeded generator takes its first state from
             setattr(generators, "randbits", _draw)  # noqa: B010
-    draw_anew(seed)
+    reseed_random(seed)
 
 
-def draw_anew(seed: int) -> None:
-    """Continue from another seed, after :func:`fix_random`.
+def reseed_random(seed: int) -> None:
+    """Continue from another seed, after :func:`seed_all_random`.
 
     An int needs no hashing: this runs in every grader, where code that runs for the first time costs copied memory.
     """

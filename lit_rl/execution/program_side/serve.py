@@ -11,7 +11,7 @@ from typing import Any
 
 from lit_rl.execution.program_side import child
 from lit_rl.execution.wire import object_table, plain
-from lit_rl.execution.wire.bounded_json import not_carried
+from lit_rl.execution.wire.bounded_json import describe_not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
 from lit_rl.execution.wire.errors import describe_exception
 from lit_rl.execution.wire.link import RpcLink, encode
@@ -25,51 +25,51 @@ class Server(RpcLink):
         self._namespace = namespace
         self._in_place = in_place
 
-    def tree(self, value: Any) -> Any:
+    def encode_value(self, value: Any) -> Any:
         """A value in its form between processes; for one that cannot be carried, the reason."""
         try:
-            return super().tree(value)
+            return super().encode_value(value)
         except plain.NotCarried as error:
-            return plain.reason(error)
+            return plain.not_carried_tree(error)
 
     def send(self, message: list[Any]) -> None:
         """Send one message; if it is too large, end with the reason."""
         try:
             super().send(message)
         except plain.NotCarried as error:
-            super().send(["end", not_carried(error)])
+            super().send(["end", describe_not_carried(error)])
             raise ChannelClosed("the program has sent its last message") from None
 
-    def names(self, wanted: list[str]) -> dict[str, Any]:
+    def describe_names(self, wanted: list[str]) -> dict[str, Any]:
         """Describe the names that the tests use: modules by name, functions by kind, everything else as a value."""
-        return {name: self._kind(self._namespace[name]) for name in wanted if name in self._namespace}
+        return {name: self._describe_value(self._namespace[name]) for name in wanted if name in self._namespace}
 
-    def _kind(self, value: Any) -> list[Any]:
+    def _describe_value(self, value: Any) -> list[Any]:
         if isinstance(value, ModuleType):
             return ["module", value.__name__]
         if type(value) is FunctionType and not value.__dict__ and not value.__code__.co_flags & CO_ASYNC_GENERATOR:
             is_async = bool(value.__code__.co_flags & CO_COROUTINE)
             return ["function", self.held.number_of(value, is_described=True), is_async, value.__doc__]
-        return ["value", self.tree(value)]
+        return ["value", self.encode_value(value)]
 
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Do anything that the tests request: only the program runs here anyway."""
         if operation == "call":
-            return child.find(self._namespace, target)(*args, **kwargs)
+            return child.find_function(self._namespace, target)(*args, **kwargs)
         if operation == "derive":
-            return self._derived(*args)
+            return self._derive_class(*args)
         return object_table.operate_on(target, operation, args, kwargs)
 
-    def done(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
+    def make_value_response(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
         """The answer, with the arguments, so that a test of an in-place function sees their changes."""
-        answer = super().done(result, values)
-        return [*answer, [self.tree(value) for value in values]] if self._in_place else answer
+        answer = super().make_value_response(result, values)
+        return [*answer, [self.encode_value(value) for value in values]] if self._in_place else answer
 
     def ends_this_side(self, error: BaseException) -> bool:
         """An interrupt or a lack of memory ends the program."""
         return isinstance(error, KeyboardInterrupt | MemoryError) or super().ends_this_side(error)
 
-    def _derived(self, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> type:
+    def _derive_class(self, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> type:
         """A class that the tests derive from the program's: its methods are theirs."""
         own = {key: _as_method(value) if callable(value) else value for key, value in members.items()}
         return type(bases[0])(name, bases, own)
@@ -86,18 +86,18 @@ def serve(job: dict[str, Any]) -> int:
     """Run the program, then answer the tests until they hang up."""
     channel = Channel(child.CHANNEL)
     try:
-        namespace = child.execute(job, "program")
+        namespace = child.execute_as_module(job, "program")
     except BaseException as error:
         channel.send(encode(["failed", describe_exception(error), []]))
-        child.leave_traceback(error)
-        return child.status_of(error)
+        child.print_traceback(error)
+        return child.exit_status_of(error)
     server = Server(channel, namespace, job["in_place"])
     try:
-        server.send(["names", server.names(json.loads(channel.receive()))])
+        server.send(["names", server.describe_names(json.loads(channel.receive()))])
         while True:
-            server.answer(server.receive())
+            server.answer_request(server.receive())
     except ChannelClosed:
         return 0
     except (KeyboardInterrupt, MemoryError) as error:
         channel.send(encode(["end", describe_exception(error), []]))
-        os._exit(child.status_of(error))
+        os._exit(child.exit_status_of(error))

@@ -36,7 +36,7 @@ class NotCarried(NotPlain):
     """A value is larger, deeper or slower to handle than what is carried between processes."""
 
 
-def not_carried(error: NotCarried) -> dict[str, Any]:
+def describe_not_carried(error: NotCarried) -> dict[str, Any]:
     """The description of a program that gave a value which cannot be carried: the same in every check."""
     message = f"a value that cannot be carried: {error}"
     return {"stage": "run", "types": [NOT_CARRIED], "message": message, "line": None}
@@ -55,7 +55,7 @@ def parse(text: bytes | str, longest: int = MAX_LENGTH, max_units: int = MAX_UNI
         raise NotPlain(f"not JSON: {type(error).__name__}: {str(error)[:100]}") from None
 
 
-def readable(text: str, longest: int = MAX_LENGTH) -> str:
+def checked_text(text: str, longest: int = MAX_LENGTH) -> str:
     """A text in ASCII, if ``parse`` reads as much on the other side."""
     _require_length(text, longest)
     if len(text) > MAX_UNITS // _COSTS[-1][1]:  # a shorter one cannot cost more
@@ -80,7 +80,7 @@ def _count_units(text: str) -> int:
     return sum(cost * text.count(character) for character, cost in _COSTS)
 
 
-def refuse_collisions(keys: Sequence[Any]) -> None:
+def refuse_hash_collisions(keys: Sequence[Any]) -> None:
     """Refuse keys of which many share a hash: a table of them would take quadratic time."""
     if len(keys) <= _COLLISIONS:
         return
@@ -101,11 +101,11 @@ def refuse_collisions(keys: Sequence[Any]) -> None:
 
 def checked_keys(items: list[Any]) -> list[Any]:
     """``items``, if a set of them can be built in linear time."""
-    refuse_collisions(items)
+    refuse_hash_collisions(items)
     return items
 
 
-def checked_dict(items: Sequence[Any]) -> dict[Any, Any]:
+def checked_dict_from_flat(items: Sequence[Any]) -> dict[Any, Any]:
     """A dict of keys and values that follow each other."""
-    refuse_collisions(items[::2])
+    refuse_hash_collisions(items[::2])
     return dict(zip(items[::2], items[1::2], strict=True))

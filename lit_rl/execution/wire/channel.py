@@ -49,9 +49,9 @@ class Channel:
             line = self.take_line()
             if line is not None:
                 return line
-            self.fill()
+            self.read_available()
 
-    def fill(self) -> bool:
+    def read_available(self) -> bool:
         """Read available bytes into the buffer; return whether there were any. Same errors as ``receive``."""
         try:
             chunk = os.read(self.descriptor, 1 << 16)

@@ -32,13 +32,15 @@ def describe_exception(error: BaseException) -> dict[str, Any]:
         message = str(error)[:500]
     except BaseException:
         message = ""
-    line = error.lineno if stage == "compile" and isinstance(error, SyntaxError) else line_in(error, FILE_NAME)
+    line = (
+        error.lineno if stage == "compile" and isinstance(error, SyntaxError) else innermost_line_in(error, FILE_NAME)
+    )
     names = [base.__name__ for base in type(error).__mro__ if base is not object]
     found = {"stage": stage, "types": names[:20], "message": message, "line": line}
     return found | {"module_line": _module_line(error) if stage == "run" else None}
 
 
-def line_in(error: BaseException, file_name: str) -> int | None:
+def innermost_line_in(error: BaseException, file_name: str) -> int | None:
     """The innermost line of a file that an exception passed through."""
     line, trace = None, error.__traceback__
     while isinstance(trace, TracebackType):
@@ -72,7 +74,7 @@ def exception_from(description: dict[str, Any]) -> Exception:
     return nameless(message)
 
 
-def attributes_of(error: BaseException) -> dict[str, Any]:
+def plain_attributes_of(error: BaseException) -> dict[str, Any]:
     """The plain attributes of an exception, by name."""
     named = {**vars(error), **{name: getattr(error, name) for name in _OF_CLASSES if hasattr(type(error), name)}}
     kept = {name: value for name, value in named.items() if _can_cross(name, value) and value is not None}

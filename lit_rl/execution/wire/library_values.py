@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, checked_dict
+from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, checked_dict_from_flat
 from lit_rl.execution.wire.printable import printable_name
 
 _DECIMAL_DIGITS = 10_000
@@ -159,7 +159,7 @@ def _datetime_maker(kind: str) -> Callable[[str, int], Any]:
     return lambda text, fold: _loaded_class("datetime", kind).fromisoformat(text).replace(fold=fold)
 
 
-def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
+def _make_field_tuple(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
     # The rule of ``namedtuple``; numpy would read memory at the address in an ``__array_interface__``.
     are_names = all(type(field) is str and field.isidentifier() and field[0] != "_" for field in fields)
     if not are_names or not len(set(fields)) == len(fields) == len(items) <= _MAX_FIELDS:
@@ -167,7 +167,7 @@ def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
     return FieldTuple.of(printable_name(name), fields, items)
 
 
-def _array(dtype: str, shape: list[int], items: list[Any]) -> Any:
+def _make_array_or_lists(dtype: str, shape: list[int], items: list[Any]) -> Any:
     """A NumPy array if this process has loaded numpy, else nested lists.
 
     The items must fill the shape, and walking it must take no longer than walking the items.
@@ -181,21 +181,21 @@ def _array(dtype: str, shape: list[int], items: list[Any]) -> Any:
     numpy: Any = sys.modules.get("numpy")
     if hasattr(numpy, "frombuffer"):  # the package itself, and not a stand-in for it
         return numpy.array(items, dtype=dtype).reshape(shape)
-    return _nested(items, shape)
+    return _reshape_list(items, shape)
 
 
-def _nested(items: list[Any], shape: list[int]) -> Any:
+def _reshape_list(items: list[Any], shape: list[int]) -> Any:
     if not shape:
         return items[0]
     step = len(items) // shape[0] if shape[0] else 0
-    return [_nested(items[index * step : (index + 1) * step], shape[1:]) for index in range(shape[0])]
+    return [_reshape_list(items[index * step : (index + 1) * step], shape[1:]) for index in range(shape[0])]
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
-    "Counter": lambda *items: Counter(checked_dict(items)),
-    "OrderedDict": lambda *items: OrderedDict(checked_dict(items)),
-    "defaultdict": lambda factory, *items: defaultdict(factory and _FACTORIES[factory], checked_dict(items)),
-    "fields": _fields,
+    "Counter": lambda *items: Counter(checked_dict_from_flat(items)),
+    "OrderedDict": lambda *items: OrderedDict(checked_dict_from_flat(items)),
+    "defaultdict": lambda factory, *items: defaultdict(factory and _FACTORIES[factory], checked_dict_from_flat(items)),
+    "fields": _make_field_tuple,
     "Decimal": _decimal,
     "Fraction": _fraction,
     "datetime": _datetime_maker("datetime"),
@@ -203,6 +203,6 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "time": _datetime_maker("time"),
     "timedelta": lambda days, seconds, rest: _loaded_class("datetime", "timedelta")(days, seconds, rest),
     "timezone": lambda offset: _loaded_class("datetime", "timezone")(offset),
-    "array": _array,
+    "array": _make_array_or_lists,
     "plain": lambda value: value,
 }

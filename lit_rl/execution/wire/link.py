@@ -14,11 +14,11 @@ from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import NotCarried, not_carried, parse, readable
+from lit_rl.execution.wire.bounded_json import NotCarried, checked_text, describe_not_carried, parse
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
-from lit_rl.execution.wire.errors import attributes_of, describe_exception, set_attributes
+from lit_rl.execution.wire.errors import describe_exception, plain_attributes_of, set_attributes
 from lit_rl.execution.wire.object_table import OPERATIONS, ObjectTable, StopOfProgram, is_control_flow
-from lit_rl.execution.wire.proxies import new_class, new_exception_class, new_proxy
+from lit_rl.execution.wire.proxies import new_exception_class, new_proxy, new_proxy_class
 
 _NEVER_CROSS = (ModuleType, FrameType, CodeType, TracebackType)
 _NO_OPTIONS: Mapping[str, Any] = {}
@@ -60,11 +60,11 @@ class RpcLink(ABC):
         """Return whether an exception ends this side's loop instead of being an answer."""
         return isinstance(error, ChannelClosed | BadMessage)
 
-    def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+    def mirror_subclass(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
         """Make a class of this side, which extends one of the other's, known to the other."""
         raise TypeError(f"{name} cannot extend a class of another process")
 
-    def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def apply_operator(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An operator or builtin function, used on a stand-in."""
         if operation == "__next__":
             return self._next(standin)
@@ -74,21 +74,21 @@ class RpcLink(ABC):
 
     def send(self, message: list[Any]) -> None:
         """Send one message, with what the other side must know about the objects in it."""
-        self.channel.send(readable(encode([*message, self.held.take_descriptions()])))
+        self.channel.send(checked_text(encode([*message, self.held.take_descriptions()])))
 
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NO_OPTIONS
     ) -> Any:
         """Request an operation from the other side; return its value or raise its exception."""
-        options = {name: self.tree(value) for name, value in kwargs.items()}
-        self.send(["do", operation, target, [self.tree(value) for value in args], options])
+        options = {name: self.encode_value(value) for name, value in kwargs.items()}
+        self.send(["do", operation, target, [self.encode_value(value) for value in args], options])
         while True:
             message = self.receive()
             if message[0] != "do":
-                return self.result(message, args)
-            self.answer(message)
+                return self.decode_response(message, args)
+            self.answer_request(message)
 
-    def tree(self, value: Any) -> Any:
+    def encode_value(self, value: Any) -> Any:
         """A value in its form between processes. Iterators stay: the other side may want few of endless items."""
         if isinstance(value, Iterator):
             return self.to_ref(value)
@@ -113,65 +113,65 @@ class RpcLink(ABC):
             for entry in message[-1]:
                 self._entries[entry[1]] = entry
         except (ValueError, TypeError, LookupError, RecursionError) as error:
-            self._note(error)
+            self._record_not_carried(error)
             raise BadMessage(str(error)) from None
         return message
 
-    def _note(self, error: Exception) -> None:
+    def _record_not_carried(self, error: Exception) -> None:
         """Remember why a value of the other side cannot be read."""
         if isinstance(error, NotCarried):
-            self.last_error = not_carried(error)
+            self.last_error = describe_not_carried(error)
 
-    def value(self, tree: Any) -> Any:
+    def decode_value(self, tree: Any) -> Any:
         """Decode a tree, with stand-ins for objects of the other side."""
         try:
             return plain.from_tree(tree, self.from_ref)
         except (ChannelClosed, BadMessage):
             raise
         except Exception as error:
-            self._note(error)
+            self._record_not_carried(error)
             raise BadMessage(f"{type(error).__name__} in an answer") from None
 
-    def result(self, message: list[Any], args: tuple[Any, ...]) -> Any:
+    def decode_response(self, message: list[Any], args: tuple[Any, ...]) -> Any:
         """The value in an answer; raises the exception if it holds one."""
         if message[0] == "value":
-            return self.value(message[1])
+            return self.decode_value(message[1])
         if message[0] == "not implemented":
             return NotImplemented
         if message[0] != "error":
             raise BadMessage(message[0])
-        raise self.exception(message[1])
+        raise self.decode_exception(message[1])
 
-    def answer(self, message: list[Any]) -> None:
+    def answer_request(self, message: list[Any]) -> None:
         """Perform the request of a message, and send the result."""
         try:
-            self.send(self._done(message))
+            self.send(self._make_response(message))
         except CannotCross as error:
             self.send(["error", self.describe_error(error)])
 
-    def _done(self, message: list[Any]) -> list[Any]:
+    def _make_response(self, message: list[Any]) -> list[Any]:
         try:
             _, operation, target, args, options, _ = message
-            values = tuple([self.value(tree) for tree in args])
-            kwargs = {name: self.value(tree) for name, tree in options.items()}
+            values = tuple([self.decode_value(tree) for tree in args])
+            kwargs = {name: self.decode_value(tree) for name, tree in options.items()}
             found: Any = target if isinstance(target, str) else self.held.object_of(target)
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise BadMessage(str(error)) from None
         try:
             if operation == "next":
-                return ["value", ["l", *self._items(found, *values)]]
+                return ["value", ["l", *self._take_encoded_items(found, *values)]]
             result = self.perform(operation, found, values, kwargs)
-            return ["not implemented"] if result is NotImplemented else self.done(result, values)
+            return ["not implemented"] if result is NotImplemented else self.make_value_response(result, values)
         except BaseException as error:
             if self.ends_this_side(error):
                 raise
             return ["error", self.describe_error(error)]
 
-    def done(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
+    def make_value_response(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
         """The answer with a result."""
-        return ["value", self.tree(result)]
+        return ["value", self.encode_value(result)]
 
-    def _items(self, iterator: Iterator[Any], wanted: int) -> list[Any]:
+    def _take_encoded_items(self, iterator: Iterator[Any], wanted: int) -> list[Any]:
         """The next items, each encoded when it is made; an exception waits until those before it are taken."""
         if error := self._late.pop(id(iterator), None):
             raise error
@@ -179,7 +179,7 @@ class RpcLink(ABC):
         # One at a time from an iterator of the program's own class, which may be looked at between two items.
         for _ in range(min(wanted, _MAX_AT_ONCE) if type(iterator).__module__ in ("builtins", "itertools") else 1):
             try:
-                trees.append(self.tree(next(iterator)))
+                trees.append(self.encode_value(next(iterator)))
             except StopIteration:
                 break
             except BaseException as error:
@@ -232,7 +232,7 @@ class RpcLink(ABC):
         if known != "-":
             return new_exception_class(self, str(name), parents, str(known))
         allowed = [operation for operation in operations if operation in self._operations]
-        return new_class(self, number, str(name), parents, allowed, [str(method) for method in methods])
+        return new_proxy_class(self, number, str(name), parents, allowed, [str(method) for method in methods])
 
     def _next(self, standin: Any) -> Any:
         """The next item of an iterator: after the first few, several are fetched at once."""
@@ -254,32 +254,32 @@ class RpcLink(ABC):
         try:
             text = str(error)[:_MAX_TEXT_LENGTH]
             tree = plain.to_tree(tuple(error.args), self.to_ref)
-            known = attributes_of(error)
+            known = plain_attributes_of(error)
         except BaseException:
             text, tree, known = description["message"], ["t"], {}
         description.update(args=tree, text=text)
         if known:
-            description["attributes"] = self.tree(known)
+            description["attributes"] = self.encode_value(known)
         description["number"], description["class"] = self.to_ref(error)[1], self.to_ref(type(error))[1]
         cause = error.__cause__
         if cause is not None and depth < _MAX_CAUSES:
             description["cause"] = self.describe_error(cause, depth + 1)
         return description
 
-    def exception(self, description: Any) -> BaseException:
+    def decode_exception(self, description: Any) -> BaseException:
         """The exception that was described; one of this side's comes back as itself."""
         try:
-            error = self._exception(description)
+            error = self._find_or_make_exception(description)
             cause = description.get("cause")
             if cause is not None and error.__cause__ is None:
-                error.__cause__ = self.exception(cause)
+                error.__cause__ = self.decode_exception(cause)
         except (ChannelClosed, BadMessage):
             raise
         except Exception as fault:
             raise BadMessage(f"{type(fault).__name__} while an exception was rebuilt") from None
         return error
 
-    def _exception(self, description: dict[str, Any]) -> BaseException:
+    def _find_or_make_exception(self, description: dict[str, Any]) -> BaseException:
         number = description["number"]
         if self.held.is_mine(number):
             error = self.held.object_of(number)
@@ -297,7 +297,7 @@ class RpcLink(ABC):
 
     def _new_error(self, description: dict[str, Any]) -> BaseException:
         kind = self.from_ref(["o", description["class"]])
-        args = tuple(self.value(description["args"]))
+        args = tuple(self.decode_value(description["args"]))
         text = str(description["text"])
         if not issubclass(kind, BaseException):
             raise BadMessage("no exception class")
@@ -309,5 +309,5 @@ class RpcLink(ABC):
         if "_text_" in vars(kind):
             error.__dict__.update(_origin_=(self, description["number"]), _text_=text)
         elif "attributes" in description:
-            set_attributes(error, self.value(description["attributes"]))
+            set_attributes(error, self.decode_value(description["attributes"]))
         return error

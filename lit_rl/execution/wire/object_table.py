@@ -66,7 +66,7 @@ class ObjectTable:
             self._numbers[id(value)] = number
             self._objects.append(value)  # kept alive, so that ``id(value)`` stays its own
             if not is_described:
-                self._descriptions.append(self._entry(number, value))
+                self._descriptions.append(self._describe_object(number, value))
         return number
 
     def object_of(self, number: int) -> Any:
@@ -78,11 +78,19 @@ class ObjectTable:
         news, self._descriptions = self._descriptions, []
         return news
 
-    def _entry(self, number: int, value: Any) -> list[Any]:
+    def _describe_object(self, number: int, value: Any) -> list[Any]:
         if not isinstance(value, type):
             return ["object", number, self.number_of(type(value))]
         bases = [self.number_of(base) for base in value.__bases__ if base is not object]
-        return ["class", number, _name(value.__name__), bases, _operations(value), _methods(value), _origin(value)]
+        return [
+            "class",
+            number,
+            _name(value.__name__),
+            bases,
+            _operations(value),
+            _methods(value),
+            _importable_exception_name(value),
+        ]
 
 
 def _operations(kind: type) -> list[str]:
@@ -100,7 +108,7 @@ def is_plain_method(name: str) -> bool:
     return name == "__init__" or not name.startswith("__")
 
 
-def _origin(kind: type) -> str:
+def _importable_exception_name(kind: type) -> str:
     """Return an exception's ``module:name`` if both sides can import it, else empty; ``-`` if it is no exception."""
     if not issubclass(kind, BaseException):
         return "-"
@@ -119,7 +127,7 @@ def is_control_flow(kind: type) -> bool:
     return issubclass(kind, ending) or str(kind.__module__).startswith(_CONTROL_FLOW_MODULES)
 
 
-def known_exception(name: str) -> type[BaseException] | None:
+def standard_exception_class(name: str) -> type[BaseException] | None:
     """The exception class ``module:name`` of the standard library, where this process has its module."""
     module, _, qualified = name.partition(":")
     found: Any = sys.modules.get(module) if _is_standard(module) else None
@@ -146,11 +154,11 @@ def operate_on(target: Any, operation: str, args: tuple[Any, ...], kwargs: Mappi
     return getattr(type(target), operation)(target, *args)
 
 
-def _method(target: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+def _call_method(target: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     return getattr(target, name)(*args, **kwargs)
 
 
-def _await(target: Any) -> Any:
+def _run_awaitable(target: Any) -> Any:
     """Run a coroutine to its end; in a thread of its own where an event loop runs in this one."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
@@ -173,9 +181,9 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
     "dir": dir,
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
-    "method": _method,
-    "method of": _method,
-    "await": _await,
+    "method": _call_method,
+    "method of": _call_method,
+    "await": _run_awaitable,
     "__call__": lambda target, *args, **kwargs: target(*args, **kwargs),
     "__getitem__": operator.getitem,
     "__setitem__": operator.setitem,

@@ -22,7 +22,7 @@ from typing import Any
 from lit_rl.execution.wire import library_values
 from lit_rl.execution.wire.bounded_json import NotCarried as NotCarried
 from lit_rl.execution.wire.bounded_json import NotPlain as NotPlain
-from lit_rl.execution.wire.bounded_json import checked_dict, checked_keys, parse, readable
+from lit_rl.execution.wire.bounded_json import checked_dict_from_flat, checked_keys, checked_text, parse
 from lit_rl.execution.wire.library_values import Opaque as Opaque
 from lit_rl.execution.wire.printable import printable, printable_name
 
@@ -54,7 +54,7 @@ FromRef = Callable[[list[Any]], Any]
 
 def dumps(value: Any) -> str:
     """``value`` as a JSON text; of what is not plain data, its type's name."""
-    return readable(_ENCODE(to_tree(value, lambda other: ["o", 0, type(other).__name__])))
+    return checked_text(_ENCODE(to_tree(value, lambda other: ["o", 0, type(other).__name__])))
 
 
 def dumps_or_reason(value: Any) -> str:
@@ -62,10 +62,10 @@ def dumps_or_reason(value: Any) -> str:
     try:
         return dumps(value)
     except NotCarried as error:
-        return _ENCODE(reason(error))
+        return _ENCODE(not_carried_tree(error))
 
 
-def reason(error: NotCarried) -> list[Any]:
+def not_carried_tree(error: NotCarried) -> list[Any]:
     """The tree of a value that cannot be carried."""
     return ["!", str(error)]
 
@@ -119,7 +119,7 @@ def _less_common(value: Any, to_ref: ToRef, depth: int) -> Any:
     return to_ref(value)
 
 
-def _items(tag: str, iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any, ToRef, int], list[Any]]:
+def _items_encoder(tag: str, iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any, ToRef, int], list[Any]]:
     return lambda value, to_ref, depth: [tag, *[to_tree(item, to_ref, depth - 1) for item in iterate(value)]]
 
 
@@ -128,18 +128,18 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, ToRef, int], Any]], ...] = (
     (int, lambda value, to_ref, depth: to_tree(int.__pos__(value), to_ref, depth)),
     (float, lambda value, to_ref, depth: float.__pos__(value)),
     (str, lambda value, to_ref, depth: str.__str__(value)),
-    (list, _items("l", list.__iter__)),
-    (tuple, _items("t", tuple.__iter__)),
-    (set, _items("s", set.__iter__)),
-    (frozenset, _items("f", frozenset.__iter__)),
-    (dict, _items("d", lambda value: chain.from_iterable(dict.items(value)))),
+    (list, _items_encoder("l", list.__iter__)),
+    (tuple, _items_encoder("t", tuple.__iter__)),
+    (set, _items_encoder("s", set.__iter__)),
+    (frozenset, _items_encoder("f", frozenset.__iter__)),
+    (dict, _items_encoder("d", lambda value: chain.from_iterable(dict.items(value)))),
     (bytearray, lambda value, to_ref, depth: ["B", bytes(value).decode("latin-1")]),
     (bytes, lambda value, to_ref, depth: ["b", bytes(memoryview(value)).decode("latin-1")]),
     (complex, lambda value, to_ref, depth: ["c", value.real, value.imag]),
     (type, lambda value, to_ref, depth: ["T", value.__name__] if value in _TYPES.values() else to_ref(value)),
-    (range, _items("r", lambda value: iter((value.start, value.stop, value.step)))),
-    (deque, _items("q", lambda value: chain((value.maxlen,), deque.__iter__(value)))),
-    (Iterator, _items("I", lambda value: islice(value, _ITERATOR_ITEMS))),
+    (range, _items_encoder("r", lambda value: iter((value.start, value.stop, value.step)))),
+    (deque, _items_encoder("q", lambda value: chain((value.maxlen,), deque.__iter__(value)))),
+    (Iterator, _items_encoder("I", lambda value: islice(value, _ITERATOR_ITEMS))),
 )
 
 
@@ -154,10 +154,10 @@ def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool 
     try:
         try:
             if not beside_large:
-                return _value(tree, from_ref or opaque, _MAX_DEPTH)
+                return _decode_tree(tree, from_ref or opaque, _MAX_DEPTH)
         except _LargeInt:
             pass
-        return _value(_with_large_ints(tree, _MAX_DEPTH), from_ref or opaque, _MAX_DEPTH)
+        return _decode_tree(_decode_large_ints(tree, _MAX_DEPTH), from_ref or opaque, _MAX_DEPTH)
     except NotPlain:
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
@@ -169,7 +169,7 @@ def opaque(tree: list[Any]) -> Opaque:
     return Opaque(printable_name(tree[2]))
 
 
-def _value(tree: Any, from_ref: FromRef, depth: int) -> Any:
+def _decode_tree(tree: Any, from_ref: FromRef, depth: int) -> Any:
     if type(tree) is not list:
         if type(tree) is dict:
             raise NotPlain("a JSON object, where lists with a tag are used")
@@ -178,22 +178,22 @@ def _value(tree: Any, from_ref: FromRef, depth: int) -> Any:
         raise NotCarried(TOO_DEEP)
     tag = tree[0]
     if tag == "l" or tag == "t":
-        items = _values(tree, from_ref, depth - 1)
+        items = _decode_items(tree, from_ref, depth - 1)
         return items if tag == "l" else tuple(items)
     if tag == "o":
         return from_ref(tree)
     if tag in _SCALARS:
         return _SCALARS[tag](*tree[1:])
-    items = _values(tree, from_ref, depth - 1)
+    items = _decode_items(tree, from_ref, depth - 1)
     return _CONTAINERS[tag](items) if tag in _CONTAINERS else library_values.from_parts(tag, items)
 
 
-def _values(tree: list[Any], from_ref: FromRef, depth: int) -> list[Any]:
+def _decode_items(tree: list[Any], from_ref: FromRef, depth: int) -> list[Any]:
     """Decode the items after the tag; items that are written as they are need no decoding."""
     items = tree[1:]
     kinds = set(map(type, items))
     if list in kinds or dict in kinds:
-        return [_value(item, from_ref, depth) for item in items]
+        return [_decode_tree(item, from_ref, depth) for item in items]
     return items
 
 
@@ -201,13 +201,13 @@ class _LargeInt(Exception):
     """A tree holds an int that must not be compared with everything."""
 
 
-def _large_int(digits: str) -> int:
+def _parse_small_int(digits: str) -> int:
     if len(digits) > DIGITS_BESIDE_OTHERS:
         raise _LargeInt
     return int(digits, 16)
 
 
-def _with_large_ints(tree: Any, depth: int) -> Any:
+def _decode_large_ints(tree: Any, depth: int) -> Any:
     """A tree with its large ints decoded; refused if anything in it is slow to compare with them."""
     if type(tree) is not list or not depth:
         return tree
@@ -218,7 +218,7 @@ def _with_large_ints(tree: Any, depth: int) -> Any:
         return int(digits, 16)
     if tree and tree[0] in _NOT_BESIDE_LARGE:
         raise NotCarried(f"a {tree[0]} beside an int of more than {DIGITS_BESIDE_OTHERS} hexadecimal digits")
-    return [_with_large_ints(part, depth - 1) for part in tree]
+    return [_decode_large_ints(part, depth - 1) for part in tree]
 
 
 def _raise_not_carried(text: str) -> Any:
@@ -240,7 +240,7 @@ def _range(items: list[Any]) -> range:
 _SCALARS: dict[str, Callable[..., Any]] = {
     "b": lambda text: text.encode("latin-1"),
     "B": lambda text: bytearray(text.encode("latin-1")),
-    "i": _large_int,
+    "i": _parse_small_int,
     "!": _raise_not_carried,
     "c": complex,
     "T": lambda name: _TYPES[name],
@@ -248,7 +248,7 @@ _SCALARS: dict[str, Callable[..., Any]] = {
 _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
     "s": lambda items: set(checked_keys(items)),
     "f": lambda items: frozenset(checked_keys(items)),
-    "d": checked_dict,
+    "d": checked_dict_from_flat,
     "r": _range,
     "q": lambda items: deque(items[1:], items[0]),
     "I": iter,

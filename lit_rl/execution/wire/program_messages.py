@@ -41,12 +41,12 @@ class HostedEnd(NamedTuple):
     error: Description | None
 
 
-def read_description(line: bytes) -> Description:
+def parse_description(line: bytes) -> Description:
     """An exception of the program's."""
     return description_of_tree(parse(line, _MAX_DESCRIPTION_LENGTH))
 
 
-def read_hosted(line: bytes) -> HostedCall | HostedEnd:
+def parse_hosted_message(line: bytes) -> HostedCall | HostedEnd:
     """A program's message to the object whose functions it calls."""
     match parse(line, MAX_CALL_LENGTH, _CALL_UNITS):
         case ["end", error]:
@@ -58,7 +58,7 @@ def read_hosted(line: bytes) -> HostedCall | HostedEnd:
     raise NotPlain("neither a call nor an end")
 
 
-def read_result(line: bytes) -> dict[str, Any]:
+def parse_grader_result(line: bytes) -> dict[str, Any]:
     """A grader's result: all its parts, of the right types.
 
     Returns:
@@ -75,11 +75,11 @@ def read_result(line: bytes) -> dict[str, Any]:
     for text in ("message", "actual"):
         result[text] = printable(result[text][:MAX_MESSAGE_LENGTH])
     result["error"] = None if result["error"] is None else description_of_tree(result["error"])
-    result["line"] = _line(result["line"])
+    result["line"] = _line_number_or_none(result["line"])
     return result
 
 
-def bounded_description(tree: Any) -> Description | None:
+def description_or_none(tree: Any) -> Description | None:
     """The description in a parsed message, or ``None`` if it holds none."""
     try:
         return description_of_tree(tree)
@@ -97,12 +97,12 @@ def description_of_tree(tree: Any) -> Description:
         "stage": "compile" if tree.get("stage") == "compile" else "run",
         "types": [printable_name(name) for name in names[:_MAX_TYPES]],
         "message": printable(message[:MAX_MESSAGE_LENGTH]) if type(message) is str else "",
-        "line": _line(tree.get("line")),
-        "module_line": _line(tree.get("module_line")),
+        "line": _line_number_or_none(tree.get("line")),
+        "module_line": _line_number_or_none(tree.get("module_line")),
     }
 
 
-def _line(number: Any) -> int | None:
+def _line_number_or_none(number: Any) -> int | None:
     return number if type(number) is int and 0 < number < _LAST_LINE else None
 
 

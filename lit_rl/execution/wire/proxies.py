@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from lit_rl.execution.wire.object_table import OPERATIONS, StopOfProgram, is_plain_method, known_exception
+from lit_rl.execution.wire.object_table import OPERATIONS, StopOfProgram, is_plain_method, standard_exception_class
 
 if TYPE_CHECKING:
     from lit_rl.execution.wire.link import RpcLink
@@ -29,14 +29,14 @@ class ProxyClass(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
         """Only for a class that this side derives from a stand-in: stand-ins themselves are made without."""
-        cls._class_link_.derive(cls, name, bases, members)
+        cls._class_link_.mirror_subclass(cls, name, bases, members)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """An instance, made in the other process."""
         return cls._class_link_.request("__call__", cls._class_number_, args, kwargs)
 
     def __getattr__(cls, name: str) -> Any:
-        return cls._class_link_.request("getattr", cls._class_number_, _readable(name))
+        return cls._class_link_.request("getattr", cls._class_number_, _checked_getattr_args(name))
 
     def __setattr__(cls, name: str, value: Any) -> None:
         cls._class_link_.request("setattr", cls._class_number_, (name, value))
@@ -66,7 +66,7 @@ class Proxy:
     _number_: int
 
     def __getattr__(self, name: str) -> Any:
-        return self._link_.request("getattr", self._number_, _readable(name))
+        return self._link_.request("getattr", self._number_, _checked_getattr_args(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._link_.request("setattr", self._number_, (name, value))
@@ -98,13 +98,13 @@ def new_proxy(kind: type, link: RpcLink, number: int) -> Any:
     return proxy
 
 
-def new_class(
+def new_proxy_class(
     link: RpcLink, number: int, name: str, bases: tuple[type, ...], operations: list[str], methods: list[str]
 ) -> type:
     """The class of the stand-ins of a class's instances."""
     members: dict[str, Any] = {"__slots__": (), "_class_link_": link, "_class_number_": number}
     # What the other side calls a method must not become an operator such as ``__eq__``.
-    members.update({method: _method(number, method) for method in methods if is_plain_method(method)})
+    members.update({method: _make_proxy_method(number, method) for method in methods if is_plain_method(method)})
     members.update({operation: _FORWARDED[operation] for operation in operations if operation in _FORWARDED})
     if "__await__" in operations:
         members.update(_COROUTINE)
@@ -121,7 +121,7 @@ def new_exception_class(link: RpcLink, name: str, bases: tuple[type, ...], known
     An exception that steers a loop, a generator or a test runner which catches it becomes a ``RuntimeError``.
     """
     try:
-        found = known_exception(known) if known else None
+        found = standard_exception_class(known) if known else None
     except LookupError:
         return StopOfProgram if known == "builtins:StopIteration" else RuntimeError
     if found is not None:
@@ -141,7 +141,7 @@ def _attribute_of_error(error: Any, name: str) -> Any:
     origin = error.__dict__.get("_origin_")
     if origin is None:
         raise AttributeError(name)
-    return origin[0].request("getattr", origin[1], _readable(name))
+    return origin[0].request("getattr", origin[1], _checked_getattr_args(name))
 
 
 def _text_of_error(error: Any) -> str:
@@ -149,13 +149,13 @@ def _text_of_error(error: Any) -> str:
     return Exception.__str__(error) if text is None else str(text)
 
 
-def _readable(name: str) -> tuple[str]:
+def _checked_getattr_args(name: str) -> tuple[str]:
     if name.startswith("__") and name not in _READABLE:
         raise AttributeError(name)
     return (name,)
 
 
-def _method(class_number: int, name: str) -> Callable[..., Any]:
+def _make_proxy_method(class_number: int, name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if type(self)._class_number_ == class_number or type(self) not in self._link_.derived:
             return self._link_.request("method", self._number_, (name, *args), kwargs)
@@ -165,24 +165,24 @@ def _method(class_number: int, name: str) -> Callable[..., Any]:
     return method
 
 
-def _forward(operation: str) -> Callable[..., Any]:
+def _make_forwarder(operation: str) -> Callable[..., Any]:
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._link_.operate(self, operation, args, kwargs)
+        return self._link_.apply_operator(self, operation, args, kwargs)
 
     return forward
 
 
-def _run(self: Any) -> Any:
+def _request_await(self: Any) -> Any:
     return self._link_.request("await", self._number_)
 
 
 def _await(self: Any) -> Generator[Any, Any, Any]:
-    return _run(self)
+    return _request_await(self)
     yield
 
 
 def _send(self: Any, value: Any) -> None:
-    raise StopIteration(_run(self))
+    raise StopIteration(_request_await(self))
 
 
 def _throw(self: Any, *error: Any) -> None:
@@ -193,5 +193,5 @@ def _close(self: Any) -> None:
     """A coroutine that was not awaited has nothing to close here."""
 
 
-_FORWARDED: dict[str, Callable[..., Any]] = {operation: _forward(operation) for operation in OPERATIONS}
+_FORWARDED: dict[str, Callable[..., Any]] = {operation: _make_forwarder(operation) for operation in OPERATIONS}
 _COROUTINE: dict[str, Any] = {"__await__": _await, "send": _send, "throw": _throw, "close": _close}

@@ -14,11 +14,11 @@ import marshal
 import os
 import sys
 
-from lit_rl.execution.grading.grader import Results, result_of_tests
+from lit_rl.execution.grading.grader import ReportingTestRunner, run_tests
 from lit_rl.execution.grading.tests_side import TestsSide
 from lit_rl.execution.program_side import child
-from lit_rl.execution.program_side.child import flush
-from lit_rl.execution.program_side.interpreter import draw_anew
+from lit_rl.execution.program_side.child import flush_streams
+from lit_rl.execution.program_side.interpreter import reseed_random
 from lit_rl.execution.program_side.serve import Server
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.channel import Channel
@@ -105,25 +105,25 @@ def warm_up() -> None:
     os.pwrite(inputs, b"3\n" * _TIMES, 0)
     with open(inputs) as sys.stdin, open(os.devnull, "w") as sys.stdout:
         for _ in range(_TIMES):
-            namespace = child.execute(job, "__main__")
-            flush()
-            _call(namespace)
+            namespace = child.execute_as_module(job, "__main__")
+            flush_streams()
+            _warm_calls(namespace)
         _warm_grading()
     sys.stdin, sys.stdout = stdin, stdout
     sys.modules["__main__"] = main
     linecache.cache.clear()
 
 
-def _call(namespace: child.Namespace) -> None:
+def _warm_calls(namespace: child.Namespace) -> None:
     name, args = marshal.loads(marshal.dumps(("fails", ("x",))))
     try:
-        child.find(namespace, name)(*args)
+        child.find_function(namespace, name)(*args)
     except RuntimeError as error:
         json.loads(json.dumps(describe_exception(error)))
     plain.from_tree(json.loads(plain.dumps([1, 2.5, "a", None, True, (1, 2), {"k": [3]}])), list)
 
 
-class _Asking(Channel):
+class _LoopbackChannel(Channel):
     """The tests' end of a connection whose other end, a server, is in this process: it answers each line at once."""
 
     server: Server
@@ -133,10 +133,10 @@ class _Asking(Channel):
         """Send a line: the first asks for names, the others are requests."""
         super().send(text)
         if self.has_begun:
-            self.server.answer(self.server.receive())
+            self.server.answer_request(self.server.receive())
         else:
             self.has_begun = True
-            self.server.send(["names", self.server.names(json.loads(self.server.channel.receive()))])
+            self.server.send(["names", self.server.describe_names(json.loads(self.server.channel.receive()))])
 
 
 def _warm_grading() -> None:
@@ -145,13 +145,13 @@ def _warm_grading() -> None:
     job |= {"check_line": None, "required": (0,), "runs": (), "entry_point": None}
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for _ in range(_TIMES_GRADED):
-        draw_anew(0)
+        reseed_random(0)
         ours, theirs = _socket.socketpair()
-        asking = _Asking(ours.fileno())
-        namespace = child.execute({"source": _GRADED}, "program")
+        asking = _LoopbackChannel(ours.fileno())
+        namespace = child.execute_as_module({"source": _GRADED}, "program")
         asking.server = Server(Channel(theirs.fileno()), namespace, in_place=False)
         tests = TestsSide(asking, in_place=False, allow_objects=False)
-        result = result_of_tests(job, code, tests, Results(Channel(nowhere), job, tests))
+        result = run_tests(job, code, tests, ReportingTestRunner(Channel(nowhere), job, tests))
         ours.close()
         theirs.close()
         assert result["kind"] == "passed", result

@@ -24,17 +24,17 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
     here = os.open(path, _FOLDER)
     above: list[tuple[str, list[str]]] = []  # the way down: each folder's name, and its siblings still to visit
     try:
-        folders = _remove_files(here)
+        folders = _remove_files_list_folders(here)
         while True:
             if time.monotonic() > deadline:
                 raise OSError("the work folder takes too long to empty")
             if folders:
                 above.append((folders.pop(), folders))
-                here = _open_subfolder(here, above[-1][0])
-                folders = _remove_files(here)
+                here = _move_into(here, above[-1][0])
+                folders = _remove_files_list_folders(here)
             elif above:
                 name, folders = above.pop()
-                here = _open_subfolder(here, "..")
+                here = _move_into(here, "..")
                 os.rmdir(name, dir_fd=here)
             else:
                 return
@@ -42,7 +42,7 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
         os.close(here)
 
 
-def _open_subfolder(here: int, name: str) -> int:
+def _move_into(here: int, name: str) -> int:
     """The folder called ``name``, open, for the one that is open."""
     if name != "..":
         os.chmod(name, 0o700, dir_fd=here)
@@ -52,7 +52,7 @@ def _open_subfolder(here: int, name: str) -> int:
     return here
 
 
-def _remove_files(folder: int) -> list[str]:
+def _remove_files_list_folders(folder: int) -> list[str]:
     folders = []
     with os.scandir(folder) as entries:
         for entry in list(entries):
@@ -71,7 +71,7 @@ def folder_is_full(path: str, max_bytes: int, max_files: int = _MAX_FILES) -> bo
     """
     for _ in range(_TRIES):
         try:
-            return _is_over(os.open(path, _FOLDER), [max_files, max_bytes])
+            return _exceeds_limits(os.open(path, _FOLDER), [max_files, max_bytes])
         except _Moved:
             continue
         except OSError:
@@ -83,23 +83,23 @@ class _Moved(Exception):
     """The folder that we are in was moved."""
 
 
-def _is_over(here: int, left: list[int]) -> bool:
+def _exceeds_limits(here: int, left: list[int]) -> bool:
     """Return whether the folder open as ``here`` exceeds the files and bytes in ``left``; closes it."""
     above: list[tuple[int, list[str]]] = []  # the way down: each folder's number, and what waits in it
     try:
-        folders = _measure_folder(here, left)
+        folders = _deduct_and_list_folders(here, left)
         while min(left) >= 0:
             if folders:
-                inside = _open_inside(here, folders.pop())
+                inside = _try_open_subfolder(here, folders.pop())
                 if inside is None:
                     continue
                 above.append((os.fstat(here).st_ino, folders))
                 os.close(here)
                 here = inside
-                folders = _measure_folder(here, left)
+                folders = _deduct_and_list_folders(here, left)
             elif above:
                 inode, folders = above.pop()
-                here = _open_parent(here, inode)
+                here = _return_to_parent(here, inode)
             else:
                 return False
         return True
@@ -107,7 +107,7 @@ def _is_over(here: int, left: list[int]) -> bool:
         os.close(here)
 
 
-def _open_inside(here: int, name: str) -> int | None:
+def _try_open_subfolder(here: int, name: str) -> int | None:
     """A folder of a running program, if it is still there and readable."""
     try:
         return os.open(name, _FOLDER, dir_fd=here)
@@ -116,15 +116,15 @@ def _open_inside(here: int, name: str) -> int | None:
         return None
 
 
-def _open_parent(here: int, inode: int) -> int:
+def _return_to_parent(here: int, inode: int) -> int:
     """The folder above ``here``, open, if it is the one that we came from."""
     with contextlib.suppress(OSError):
-        if os.fstat(_open_subfolder(here, "..")).st_ino == inode:
+        if os.fstat(_move_into(here, "..")).st_ino == inode:
             return here
     raise _Moved
 
 
-def _measure_folder(folder: int, left: list[int]) -> list[str]:
+def _deduct_and_list_folders(folder: int, left: list[int]) -> list[str]:
     """The folders in a folder; takes the number and size of everything in it off what is ``left``."""
     folders = []
     with os.scandir(folder) as entries:

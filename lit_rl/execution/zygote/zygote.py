@@ -25,13 +25,13 @@ from typing import Any, NoReturn
 from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
 from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_no_memory, libc, unblock_signals
-from lit_rl.execution.confinement.limits import OPEN_FILES, is_shortage, need_descriptors, remedy
-from lit_rl.execution.confinement.profile import Confined, isolate
+from lit_rl.execution.confinement.limits import OPEN_FILES, error_with_remedy, is_shortage, require_descriptors
+from lit_rl.execution.confinement.profile import ChildConfinement, isolate
 from lit_rl.execution.confinement.seccomp import Filter
 from lit_rl.execution.grading.grader import grade, rehearse
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.building import build
-from lit_rl.execution.program_side.interpreter import complete_interpreter, fix_random
+from lit_rl.execution.program_side.interpreter import complete_interpreter, seed_all_random
 from lit_rl.execution.program_side.serve import serve
 from lit_rl.execution.zygote.warm_up import warm_up
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
@@ -82,7 +82,7 @@ class Zygote:
     soon is handled by one function that touches few objects, and the rest is left to ``_watch``.
     """
 
-    def __init__(self, control: _socket.socket, confined: Confined, settings: dict[str, Any]) -> None:
+    def __init__(self, control: _socket.socket, confined: ChildConfinement, settings: dict[str, Any]) -> None:
         self.control, self.confined = control, confined
         self.work_folder = os.getcwd()  # empty when each program begins
         # Above tier 0 this is the first process of its namespace, with which the kernel ends the others. Its work
@@ -94,14 +94,14 @@ class Zygote:
 
     def serve(self) -> None:
         """Run jobs until the supervisor hangs up, or a program has used its work folder in memory."""
-        self._mark_folder()
+        self._reset_folder_time()
         receive, send = self.control.recvmsg, self.control.send
         poll = select.poll()
         poll.register(_END_DESCRIPTOR, select.POLLIN)
         poll.register(self.control, select.POLLIN)
         wait = poll.poll
         own_groups, work_folder, renews_folder = self.own_groups, self.work_folder, self.renews_folder
-        setups = [self._setup_of(item) for item in self.confined.filters]
+        setups = [self._make_child_setup(item) for item in self.confined.filters]
         tasks, counted = self.confined.tasks, _now()
         stop_bytes, clean = STOP.size, CLEAN
         while True:
@@ -147,32 +147,32 @@ class Zygote:
             try:
                 if _stat(work_folder).st_mtime_ns:
                     if renews_folder:
-                        return self._report_last(report)
+                        return self._send_last_report(report)
                     empty_folder(work_folder, _CLEANING_SECONDS)
-                    self._mark_folder()
+                    self._reset_folder_time()
                 send(report + clean)
             except OSError:
-                return self._report_last(report)
+                return self._send_last_report(report)
             # The next job finds the memory as this one found it, so each run of a program has the same addresses.
             del header, rights, number, pids, pid, events, wall_seconds, usage, status, report
             del cpu_seconds, began, alive
 
-    def _report_last(self, report: bytes) -> None:
+    def _send_last_report(self, report: bytes) -> None:
         """Tell how a job ended that used its work folder, or whose files cannot be removed; then wait for the hang-up.
 
         In memory, the numbers of files count up from the first that was made, so that the next program could read there
         how many this one made. It gets another file system, with another zygote.
         """
-        _report(self.control, report + LAST)
+        _try_send(self.control, report + LAST)
         with contextlib.suppress(OSError):  # an unread order would reset the connection, and lose the report
             while self.control.recv(STOP.size):
                 pass
 
-    def _mark_folder(self) -> None:
+    def _reset_folder_time(self) -> None:
         """Set a time for the work folder that anything made or removed in it changes."""
         os.utime(self.work_folder, (0, 0))
 
-    def _setup_of(self, own_filter: Filter | None) -> Callable[[int, float], NoReturn]:
+    def _make_child_setup(self, own_filter: Filter | None) -> Callable[[int, float], NoReturn]:
         """The function that turns a child into a program, given its first descriptor and its CPU seconds."""
         install = None if own_filter is None else own_filter.install
         limit_tasks = None if self.confined.tasks is None else self.confined.tasks.apply
@@ -207,7 +207,7 @@ class Zygote:
         """
         for pid in pids:
             _limit_cpu(pid, cpu_seconds)  # in case this process does not get to look
-        self._pass_descriptors(number, pids)
+        self._send_pidfds(number, pids)
         while True:
             pause = _cpu_left(pids, cpu_seconds)
             if pause <= 0:
@@ -227,7 +227,7 @@ class Zygote:
                 if stopped == number:
                     return int(cause)
 
-    def _pass_descriptors(self, number: int, pids: list[int]) -> None:
+    def _send_pidfds(self, number: int, pids: list[int]) -> None:
         """Give the supervisor descriptors of the children: process ids mean nothing in its namespace."""
         others = [os.pidfd_open(pid) for pid in pids[1:]]
         rights = struct.pack(f"={len(pids)}i", _END_DESCRIPTOR, *others)
@@ -287,7 +287,7 @@ def _cpu_left(pids: list[int], cpu_seconds: float) -> float:
     return max(left, 0.01) if left > 0 else left
 
 
-def _report(control: _socket.socket, message: bytes) -> bool:
+def _try_send(control: _socket.socket, message: bytes) -> bool:
     """Send to the supervisor; return whether it still listens."""
     try:
         control.send(message)
@@ -314,12 +314,12 @@ def main() -> None:
         _preload_modules(settings)
         confined = isolate(settings, child.PROGRAM)
         _check_can_serve()
-        fix_random(_SEED)  # the same for every program, so that verdicts can be repeated
+        seed_all_random(_SEED)  # the same for every program, so that verdicts can be repeated
     except OSError as error:
-        _report(control, f"{'short' if is_shortage(error) else 'failed'}: {remedy(error)}"[:4000].encode())
+        _try_send(control, f"{'short' if is_shortage(error) else 'failed'}: {error_with_remedy(error)}"[:4000].encode())
         return
     except Exception as error:
-        _report(control, f"failed: {error}"[:4000].encode())
+        _try_send(control, f"failed: {error}"[:4000].encode())
         return
     moved = os.dup2(control.detach(), _ABOVE_JOBS, inheritable=False)
     zygote = Zygote(_socket.socket(fileno=moved), confined, settings)
@@ -330,7 +330,7 @@ def main() -> None:
     os.closerange(0, _ABOVE_JOBS)
     os.closerange(_ABOVE_JOBS + 2, 1 << 16)  # so that a child finds all that it has to close below OPEN_FILES
     try:
-        if _report(zygote.control, b"ready"):
+        if _try_send(zygote.control, b"ready"):
             zygote.serve()
     except Exception as error:  # by now 2 is a program's standard error
         os.write(errors, f"sandbox: zygote: {type(error).__name__}: {error}\n".encode())
@@ -351,7 +351,7 @@ def _restore_signal_handling() -> None:
 
 def _check_can_serve() -> None:
     """Make sure that this process can open and start what each job needs: at once, not in the first job."""
-    need_descriptors(0, OPEN_FILES)
+    require_descriptors(0, OPEN_FILES)
     pid = os.fork()
     if pid == 0:
         os._exit(0)

@@ -24,7 +24,7 @@ from lit_rl.execution.judging.asserts.literal_expressions import (
     PURE,
     NotLiteral,
     evaluate_pure,
-    template_of,
+    split_assert,
 )
 from lit_rl.execution.judging.asserts.prepared_tests import is_call_of_check, program_names
 from lit_rl.execution.wire.value_text import lines_of, value_text
@@ -71,14 +71,14 @@ class Assertion:
         names = {f"_{index}": results[call] for index, call in enumerate(self.calls)}
         return bool(eval(self.code, {**_KNOWN}, {**self.values, **names}))
 
-    def wanted(self, test: str) -> str:
+    def wanted_text(self, test: str) -> str:
         """The value, or the source of the assert."""
         with contextlib.suppress(Exception):  # what the assert itself would raise
             if self.other_side is not None:
                 return value_text(self._other_value(self.other_side))
         return lines_of(test, *self.lines)
 
-    def literal(self) -> Any:
+    def wanted_literal(self) -> Any:
         """The value of the other side, if the assert is that simple."""
         with contextlib.suppress(Exception):
             return None if self.other_side is None else self._other_value(self.other_side)
@@ -189,12 +189,12 @@ class _Planner:
             if any(isinstance(part, ast.Call) for part in ast.walk(statement.test)):
                 raise NotLiteral
             return
-        code, found, wanted = template_of(statement.test, self._resolve_function, self._values)
+        code, found, wanted = split_assert(statement.test, self._program_function_name, self._values)
         calls = tuple(self._add_call(name, node) for name, node in found)
         lines = statement.lineno, statement.end_lineno or statement.lineno
         self._assertions.append(Assertion(calls, code, lines, self._values, wanted))
 
-    def _resolve_function(self, function: ast.expr) -> str | None:
+    def _program_function_name(self, function: ast.expr) -> str | None:
         """Name of the program's function that is called here, or ``None`` for a pure builtin."""
         if isinstance(function, ast.Attribute):
             name, imported = ast.unparse(function), "math"
@@ -222,4 +222,4 @@ class _Planner:
         return len(self._calls) - 1
 
     def _literal_value(self, node: ast.expr) -> Any:
-        return evaluate_pure(node, self._resolve_function, self._values)
+        return evaluate_pure(node, self._program_function_name, self._values)

@@ -14,7 +14,7 @@ _EXPECTING = ("raises", "assertRaises", "assertRaisesRegex", "assertWarns", "ass
 _ANSWERING = ("abs", "all", "any", "bool", "isinstance", "len", "print", "repr", "set", "sorted", "str", "type")
 
 
-class Evidence(ast.NodeTransformer):
+class EvidenceInserter(ast.NodeTransformer):
     """Inserts a call that records it after every statement that fails a test when something is wrong.
 
     These are asserts, calls of functions named ``assert...``, ``if`` and ``try`` statements that raise, and blocks
@@ -32,55 +32,55 @@ class Evidence(ast.NodeTransformer):
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
         """The whole test."""
-        node.body = self._block(node.body)
+        node.body = self._visit_block(node.body)
         return node
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         """An assert; one that always holds is no evidence."""
-        return [node] if static_truth(node.test) else [node, self._note(node)]
+        return [node] if static_truth(node.test) else [node, self._make_note(node)]
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
         """Catch the replacement of a ``StopIteration`` that left the program in handlers of ``StopIteration``."""
         if node.type and any(isinstance(part, ast.Name) and part.id == "NameError" for part in ast.walk(node.type)):
             node.body.insert(0, ast.copy_location(ast.parse(f"{PROBED}()").body[0], node))
-        node.type = _with_stopped(node.type)
+        node.type = _with_stop_replacement(node.type)
         return self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
         """A call such as ``self.assertEqual(a, b)``. A runner's ``main`` is dropped: the grader runs the tests."""
-        if _is_runner(node):
+        if _calls_test_runner(node):
             return ast.copy_location(ast.Pass(), node)
-        _expect_stopped(node.value)
-        return [node, self._note(node)] if _can_assert(node) else node
+        _accept_stop_replacement(node.value)
+        return [node, self._make_note(node)] if _calls_fallible_assert(node) else node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         """``if not right: raise ...``, ``if a != b: assert near(a, b)``: getting past it counts as a check."""
         raises = _always_raises([*node.body, *node.orelse]) or (_is_negated_comparison(node.test) and can_fail(node))
-        self._guard(node)
-        return [node, self._note(node)] if raises else [node]
+        self._visit_conditional(node)
+        return [node, self._make_note(node)] if raises else [node]
 
     def visit_Try(self, node: ast.Try) -> list[ast.stmt]:
         """``try: f() ... except ValueError: pass ... else: raise``."""
         raises = _always_raises([*node.body, *node.orelse])
-        self._guard(node)
-        return [node, self._note(node)] if raises else [node]
+        self._visit_conditional(node)
+        return [node, self._make_note(node)] if raises else [node]
 
     def visit_With(self, node: ast.With) -> list[ast.stmt]:
         """A block: its content is required, unless it is expected to raise."""
         for item in node.items:
-            _expect_stopped(item.context_expr)
+            _accept_stop_replacement(item.context_expr)
         expects = any(called_name(item.context_expr) in _EXPECTING for item in node.items)
         if expects or _always_raises(node.body):
-            self._guard(node)
+            self._visit_conditional(node)
         else:
-            node.body = self._block(node.body)
-        return [node, self._note(node)] if expects else [node]
+            node.body = self._visit_block(node.body)
+        return [node, self._make_note(node)] if expects else [node]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         """Any other statement: its blocks may not run."""
-        return self._guard(node)
+        return self._visit_conditional(node)
 
-    def require(self, function: ast.FunctionDef) -> None:
+    def require_asserts_of(self, function: ast.FunctionDef) -> None:
         """Count the asserts of a function's own block as required: it is certain to be called."""
         for statement in function.body:
             number = noted_number(statement)
@@ -89,20 +89,20 @@ class Evidence(ast.NodeTransformer):
             elif any(isinstance(part, ast.Return) for part in ast.walk(statement)):
                 return
 
-    def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+    def _visit_block(self, body: list[ast.stmt]) -> list[ast.stmt]:
         made: list[ast.stmt] = []
         for statement in body:
             found = self.visit(statement)
             made += found if isinstance(found, list) else [found]
         return made
 
-    def _guard(self, node: ast.AST) -> ast.AST:
+    def _visit_conditional(self, node: ast.AST) -> ast.AST:
         self._guarded += 1
         super().generic_visit(node)
         self._guarded -= 1
         return node
 
-    def _note(self, node: ast.stmt) -> ast.stmt:
+    def _make_note(self, node: ast.stmt) -> ast.stmt:
         if not self._guarded:
             self.required.append(self.num_notes)
         step = ast.parse(f"{PASSED}({self.num_notes})").body[0]
@@ -116,7 +116,7 @@ class Evidence(ast.NodeTransformer):
 def can_fail(tree: ast.AST, mute: frozenset[str] = frozenset()) -> bool:
     """Return whether a test has an assert, or anything else that fails it when something is wrong."""
     for node in statements(tree):
-        asserts = isinstance(node, ast.Expr) and _can_assert(node) and called_name(node.value) not in mute
+        asserts = isinstance(node, ast.Expr) and _calls_fallible_assert(node) and called_name(node.value) not in mute
         if isinstance(node, ast.Raise) or asserts or (isinstance(node, ast.Assert) and not static_truth(node.test)):
             return True
         if isinstance(node, ast.With) and any(called_name(item.context_expr) in _EXPECTING for item in node.items):
@@ -124,7 +124,7 @@ def can_fail(tree: ast.AST, mute: frozenset[str] = frozenset()) -> bool:
     return False
 
 
-def _can_assert(node: ast.Expr) -> bool:
+def _calls_fallible_assert(node: ast.Expr) -> bool:
     """Return whether a statement calls an ``assert...`` function that may fail, judged by its arguments."""
     called = called_name(node.value)
     first, *more = node.value.args if isinstance(node.value, ast.Call) and node.value.args else [None]
@@ -147,9 +147,9 @@ def static_truth(node: ast.expr) -> bool | None:
     if isinstance(node, ast.Lambda | ast.GeneratorExp):
         return True
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return _is_filled(node.elts, [item for item in node.elts if not isinstance(item, ast.Starred)])
+        return _truth_of_display(node.elts, [item for item in node.elts if not isinstance(item, ast.Starred)])
     if isinstance(node, ast.Dict):
-        return _is_filled(node.keys, [key for key in node.keys if key is not None])
+        return _truth_of_display(node.keys, [key for key in node.keys if key is not None])
     if isinstance(node, ast.JoinedStr):
         return True if any(isinstance(part, ast.Constant) and part.value for part in node.values) else None
     if isinstance(node, ast.NamedExpr):
@@ -167,7 +167,7 @@ def static_truth(node: ast.expr) -> bool | None:
     return _truth_of_constants(node) if isinstance(node, ast.Compare) else None
 
 
-def _is_filled(items: Sequence[Any], certain: Sequence[Any]) -> bool | None:
+def _truth_of_display(items: Sequence[Any], certain: Sequence[Any]) -> bool | None:
     """Return whether a display has an item; ``None`` if all of its items are unpacked from elsewhere."""
     return bool(certain) if certain or not items else None
 
@@ -211,13 +211,13 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
                 yield from statements(node)
 
 
-def _expect_stopped(call: ast.expr) -> None:
+def _accept_stop_replacement(call: ast.expr) -> None:
     """Accept the replacement of a ``StopIteration`` that left the program in ``raises(StopIteration)``."""
     if isinstance(call, ast.Call) and called_name(call) in _EXPECTING and call.args:
-        call.args[0] = _with_stopped(call.args[0]) or call.args[0]
+        call.args[0] = _with_stop_replacement(call.args[0]) or call.args[0]
 
 
-def _with_stopped(expected: ast.expr | None) -> ast.expr | None:
+def _with_stop_replacement(expected: ast.expr | None) -> ast.expr | None:
     """The exception classes that an expression names, with ``STOPPED`` where ``StopIteration`` is among them."""
     classes = expected.elts if isinstance(expected, ast.Tuple) else [expected]
     if expected is None or not any(isinstance(part, ast.Name) and part.id == "StopIteration" for part in classes):
@@ -235,7 +235,7 @@ def noted_number(statement: ast.stmt) -> int | None:
     return None
 
 
-def _is_runner(node: ast.Expr) -> bool:
+def _calls_test_runner(node: ast.Expr) -> bool:
     return any(
         isinstance(part, ast.Attribute)
         and part.attr == "main"

@@ -10,7 +10,7 @@ from fractions import Fraction
 from types import CodeType, SimpleNamespace
 from typing import Any
 
-from lit_rl.execution.wire.bounded_json import NotPlain, checked_keys, refuse_collisions
+from lit_rl.execution.wire.bounded_json import NotPlain, checked_keys, refuse_hash_collisions
 
 # Pure functions of plain data whose cost is linear in it.
 PURE: Mapping[str, Any] = {
@@ -33,7 +33,7 @@ class NotLiteral(Exception):
     """The test does more than compare results of literal calls."""
 
 
-def template_of(
+def split_assert(
     expression: ast.expr, resolve: Callable[[ast.expr], str | None], known: Container[str]
 ) -> tuple[CodeType, list[tuple[str, ast.Call]], ast.expr | None]:
     """Take an assert's expression apart.
@@ -42,7 +42,7 @@ def template_of(
         The compiled expression, in which the result of call ``i`` is called ``_i``; name and syntax node of each call
         of the program; what the result of the only call must equal, if that is all that is asserted.
     """
-    results = _Results(resolve, known)
+    results = _CallReplacer(resolve, known)
     changed = ast.fix_missing_locations(results.visit(expression))
     code = compile(ast.Expression(changed), "<test>", "eval")
     wanted = None
@@ -64,7 +64,7 @@ def evaluate_pure(node: ast.expr, resolve: Callable[[ast.expr], str | None], val
     called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
     for part in ast.walk(node):
         pure = isinstance(part, ast.Call) and not part.keywords and resolve(part.func) is None
-        known = isinstance(part, ast.Name) and _is_value(part, called, resolve, values)
+        known = isinstance(part, ast.Name) and _means_plain_data(part, called, resolve, values)
         slow = isinstance(part, ast.BinOp) and not _is_small_power(part)
         if slow or not (pure or known or isinstance(part, _ARGUMENT_NODES)):
             raise NotLiteral
@@ -75,7 +75,7 @@ def evaluate_pure(node: ast.expr, resolve: Callable[[ast.expr], str | None], val
         raise NotLiteral from None
 
 
-def _is_value(
+def _means_plain_data(
     name: ast.Name, called: Container[int], resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]
 ) -> bool:
     """Return whether a name means plain data: a type does, a function only where it is called."""
@@ -86,7 +86,7 @@ def _is_value(
     return isinstance(PURE[name.id], type) or id(name) in called
 
 
-class _Results(ast.NodeTransformer):
+class _CallReplacer(ast.NodeTransformer):
     """Replaces the program's calls by names and refuses what is not linear in their results."""
 
     def __init__(self, resolve: Callable[[ast.expr], str | None], known: Container[str]) -> None:
@@ -96,11 +96,11 @@ class _Results(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, ast.Call):
-            return self._call(node)
+            return self._replace_call(node)
         if isinstance(node, ast.Name) and node.id in self._known:
             return node
         if isinstance(node, ast.BinOp):
-            is_plain = isinstance(node.op, _LINEAR_OPERATORS) or (_constant_value(node) and _is_small_power(node))
+            is_plain = isinstance(node.op, _LINEAR_OPERATORS) or (_is_constant(node) and _is_small_power(node))
         elif isinstance(node, ast.BoolOp):  # which may skip calls that a plan would make: a grader evaluates in order
             is_plain = not any(isinstance(part, ast.Call) for part in ast.walk(node))
         else:
@@ -109,7 +109,7 @@ class _Results(ast.NodeTransformer):
             raise NotLiteral
         return self.generic_visit(node)
 
-    def _call(self, node: ast.Call) -> ast.expr:
+    def _replace_call(self, node: ast.Call) -> ast.expr:
         name = self._resolve(node.func)
         if name is not None:
             self.calls.append((name, node))
@@ -118,7 +118,7 @@ class _Results(ast.NodeTransformer):
         allowed = ("rel_tol", "abs_tol") if is_close else ()
         are_known = all(item.arg in allowed and isinstance(item.value, ast.Constant) for item in node.keywords)
         node.args = [self.visit(arg) for arg in node.args]
-        is_long = isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _constant_value(node)
+        is_long = isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _is_constant(node)
         if is_long or not are_known:
             raise NotLiteral
         return node
@@ -134,7 +134,7 @@ def _is_small_power(node: ast.BinOp) -> bool:
     return isinstance(node.right, ast.UnaryOp) or (isinstance(exponent, int | float) and exponent <= _MAX_EXPONENT)
 
 
-def _constant_value(node: ast.AST) -> bool:
+def _is_constant(node: ast.AST) -> bool:
     """Return whether an expression holds no result of the program."""
     return not any(isinstance(part, ast.Name) and part.id not in PURE for part in ast.walk(node))
 
@@ -149,7 +149,7 @@ def _careful_set(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
 
 def _careful_dict(items: Any = ()) -> dict[Any, Any]:
     pairs = [*(items.items() if isinstance(items, Mapping) else items)]
-    refuse_collisions([key for key, _ in pairs])
+    refuse_hash_collisions([key for key, _ in pairs])
     return dict(pairs)
 
 

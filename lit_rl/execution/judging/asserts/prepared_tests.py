@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lit_rl.execution.interface import FaultyCheck
-from lit_rl.execution.judging.asserts.evidence import Evidence, called_name, can_fail, helpers_that_never_assert
+from lit_rl.execution.judging.asserts.evidence import EvidenceInserter, called_name, can_fail, helpers_that_never_assert
 from lit_rl.execution.judging.asserts.test_list import TestList
 
 # Functions that run what they are given, but for ``eval``, which the grader allows for plain arithmetic.
@@ -71,21 +71,21 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
     try:
         tree = ast.parse(test)
         names = program_names(test, tree, entry_point)
-        modules = foreign_modules(tree, names, entry_point)
+        modules = unimported_modules(tree, names, entry_point)
         names -= {name for name, (module, _) in modules.items() if module != name}
-        imports, texts = tuple(_find_imports(tree)), _string_constants(tree)
+        imports, texts = tuple(_find_imports(tree)), _possible_source_texts(tree)
         calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
-        runs = tuple(_executed(tree))
+        runs = tuple(_tests_to_run(tree))
         check = {"check"} if entry_point is not None or calls_check else set()
         if fault := next(_faults(tree, names, check | {name for _, name, _ in runs}), None):
             raise FaultyCheck(fault)
         called = check | {name for kind, name, _ in runs if kind == "function"}
-        evidence = Evidence()
+        evidence = EvidenceInserter()
         counted = evidence.visit(tree)
         functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         for name in called & functions.keys():
-            evidence.require(functions[name])
-        TestList(counted, called).run_on()
+            evidence.require_asserts_of(functions[name])
+        TestList(counted, called).continue_after_failures()
         code = compile(ast.fix_missing_locations(counted), "<test>", "exec", dont_inherit=True)
     except FaultyCheck:
         raise
@@ -111,17 +111,17 @@ def count_tests(test: str, entry_point: str | None) -> int:
     try:
         tree = ast.parse(test)
         calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
-        run = {name for _, name, _ in _executed(tree)} | (
+        run = {name for _, name, _ in _tests_to_run(tree)} | (
             {"check"} if entry_point is not None or calls_check else set()
         )
-        return TestList(Evidence().visit(tree), run).count()
+        return TestList(EvidenceInserter().visit(tree), run).count()
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return 0
 
 
 def _faults(tree: ast.Module, names: frozenset[str], run: set[str]) -> Iterator[str]:
     """Reasons for which some tests can judge no program."""
-    yield from map(_FOREIGN_CODE.format, _code_of_others(tree))
+    yield from map(_FOREIGN_CODE.format, _runners_of_foreign_code(tree))
     yield from map(_UNSEEN.format, _replaced_streams(tree))
     mute = helpers_that_never_assert(tree)
     if not can_fail(tree, mute):
@@ -134,7 +134,7 @@ def _faults(tree: ast.Module, names: frozenset[str], run: set[str]) -> Iterator[
         yield _UNCALLED
 
 
-def _executed(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
+def _tests_to_run(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
     """Test functions and test classes that the tests themselves do not call."""
     used = _used_names(tree)
     for node in tree.body:
@@ -181,7 +181,7 @@ def _catches_missing(handler: ast.ExceptHandler) -> bool:
     return not handler.type or bool(named & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
-def _code_of_others(tree: ast.Module) -> Iterator[str]:
+def _runners_of_foreign_code(tree: ast.Module) -> Iterator[str]:
     """Functions by which tests run source code from outside them: a program may have written it."""
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
@@ -198,12 +198,12 @@ def _code_of_others(tree: ast.Module) -> Iterator[str]:
 def _replaced_streams(tree: ast.Module) -> Iterator[str]:
     """Objects that tests replace and the program reads, or prints to: it runs in another process."""
     reads = any(isinstance(node, ast.Attribute) and _READS_OUTPUT.match(node.attr) for node in ast.walk(tree))
-    for replaced in map(_replaced_names, ast.walk(tree)):
+    for replaced in map(_patched_global, ast.walk(tree)):
         if _INPUT.search(replaced) or (reads and _OUTPUT.search(replaced)):
             yield replaced
 
 
-def _replaced_names(node: ast.AST) -> str:
+def _patched_global(node: ast.AST) -> str:
     """Names that some tests replace for all code of their process, such as ``sys.stdin``; empty if nothing."""
     if isinstance(node, ast.With) and any(called_name(part) == "print" for one in node.body for part in ast.walk(one)):
         return ""  # the tests print there themselves
@@ -224,7 +224,7 @@ def _replaced_names(node: ast.AST) -> str:
     return ""
 
 
-def _string_constants(tree: ast.Module) -> tuple[str, ...]:
+def _possible_source_texts(tree: ast.Module) -> tuple[str, ...]:
     """Texts that the tests may run as code; none if they name nothing that runs any."""
     named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if not named & {"eval", "exec", "compile", "timeit", "get_type_hints"}:
@@ -261,7 +261,9 @@ def program_names(test: str, tree: ast.Module, entry_point: str | None) -> froze
     if entry_point is not None:
         chosen.add(entry_point)
     elif not chosen:
-        chosen = {name for call in _tested_calls(tree, bound) if (name := _dotted_name(call)) and name not in bound}
+        chosen = {
+            name for call in _tested_calls(tree, bound) if (name := _plain_callee_name(call)) and name not in bound
+        }
     return frozenset(chosen)
 
 
@@ -279,11 +281,11 @@ def _tested_calls(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             yield node.test.left if isinstance(node.test, ast.Compare) else node.test
-        elif isinstance(node, ast.Call) and _dotted_name(node) in bound and node.args:
+        elif isinstance(node, ast.Call) and _plain_callee_name(node) in bound and node.args:
             yield node.args[0]
 
 
-def _dotted_name(node: ast.expr) -> str | None:
+def _plain_callee_name(node: ast.expr) -> str | None:
     """Name of the function that is called, if it is a plain one."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
 
@@ -306,7 +308,7 @@ _CUSTOMARY = {
 _COMPARING = {"isclose": "math", "deepcopy": "copy", "approx": "pytest"}
 
 
-def foreign_modules(
+def unimported_modules(
     tree: ast.Module, names: frozenset[str], entry_point: str | None
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Names that tests use as modules without importing them: they mean ours, whatever the program binds to them.

@@ -28,16 +28,16 @@ Body = list[ast.stmt]
 
 
 class TestList:
-    """The tests of a module in which ``Evidence`` is noted."""
+    """The tests of a module in which an ``EvidenceInserter`` noted the evidence."""
 
     __test__ = False
 
     def __init__(self, tree: ast.Module, run: Collection[str]) -> None:
         self._tree, self._run = tree, run
-        self._values = _bound_once(tree)
-        plain = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_plain(node)}
+        self._values = _values_bound_once(tree)
+        plain = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_run_by_call(node)}
         mentioned = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-        called = Counter(_called_name(one) for top in tree.body for one in (top.body if _is_main(top) else [top]))
+        called = Counter(_name_only_callee(one) for top in tree.body for one in (top.body if _is_main(top) else [top]))
         # A function is a list of tests if nothing but a statement of its own calls it, so that no test sees it fail.
         self._listed = {
             name: node
@@ -52,19 +52,23 @@ class TestList:
         classes = (node for node in self._tree.body if isinstance(node, ast.ClassDef) and node.name in self._run)
         methods = (item for node in classes for item in node.body if isinstance(item, ast.FunctionDef))
         return sum(method.name.startswith("test") for method in methods) + sum(
-            times * self._is_test(statement, note) for body, times in self._bodies() for statement, note in _pairs(body)
+            times * self._is_test(statement, note)
+            for body, times in self._test_bodies()
+            for statement, note in _statements_with_notes(body)
         )
 
-    def run_on(self) -> None:
+    def continue_after_failures(self) -> None:
         """Make the module report every test and continue after failures."""
-        for body, _ in list(self._bodies()):
+        for body, _ in list(self._test_bodies()):
             body[:] = [
                 new
-                for statement, note in _pairs(body)
-                for new in self._guarded(statement, [] if note is None else [note], self._is_test(statement, note))
+                for statement, note in _statements_with_notes(body)
+                for new in self._wrap_statement(
+                    statement, [] if note is None else [note], self._is_test(statement, note)
+                )
             ]
 
-    def _guarded(self, statement: ast.stmt, notes: Body, is_test: bool) -> Body:
+    def _wrap_statement(self, statement: ast.stmt, notes: Body, is_test: bool) -> Body:
         """A statement whose failure is reported, and after which the names that it would have bound are unbound."""
         is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if is_constant or not isinstance(statement, _GUARDED):
@@ -80,28 +84,28 @@ class TestList:
         made.body[:1] = [statement, *notes]
         return [made]
 
-    def _bodies(self) -> Iterator[tuple[Body, int]]:
+    def _test_bodies(self) -> Iterator[tuple[Body, int]]:
         """Every body of which each statement may be a test, and how often it runs."""
-        yield from self._guard_body(self._tree.body, 1)
+        yield from self._nested_test_bodies(self._tree.body, 1)
         for name, function in self._listed.items():
             marks = [mark.args[1] for mark in function.decorator_list if isinstance(mark, ast.Call)]
-            times = max(1, self._times[name]) * math.prod(self._length(cases) or 1 for cases in marks)
-            yield from self._guard_body(function.body, times)
+            times = max(1, self._times[name]) * math.prod(self._literal_length(cases) or 1 for cases in marks)
+            yield from self._nested_test_bodies(function.body, times)
 
-    def _guard_body(self, body: Body, times: int) -> Iterator[tuple[Body, int]]:
+    def _nested_test_bodies(self, body: Body, times: int) -> Iterator[tuple[Body, int]]:
         yield body, times
         for statement in body:
             if _is_main(statement):
-                yield from self._guard_body(statement.body, times)
+                yield from self._nested_test_bodies(statement.body, times)
             elif (rounds := self._num_rounds(statement)) is not None and isinstance(statement, ast.For):
-                yield from self._guard_body(statement.body, times * rounds)
+                yield from self._nested_test_bodies(statement.body, times * rounds)
 
     def _num_rounds(self, statement: ast.stmt) -> int | None:
         """Rounds of a loop that always makes all of them, if its length is written out."""
         if not isinstance(statement, ast.For) or statement.orelse:
             return None
         leaves = any(isinstance(node, ast.Break | ast.Continue | ast.Return) for node in ast.walk(statement))
-        return None if leaves else self._length(statement.iter)
+        return None if leaves else self._literal_length(statement.iter)
 
     def _is_test(self, statement: ast.stmt, note: ast.stmt | None) -> bool:
         if isinstance(statement, _DEFINITIONS) or _is_main(statement) or self._num_rounds(statement) is not None:
@@ -109,7 +113,7 @@ class TestList:
         called = called_name(statement.value) if isinstance(statement, ast.Expr) else ""
         return called not in self._listed and (note is not None or called in self._helpers or _holds_note(statement))
 
-    def _length(self, node: ast.expr, most: int = 9) -> int | None:
+    def _literal_length(self, node: ast.expr, most: int = 9) -> int | None:
         """Number of items of an iterable, if the tests write it out; names are followed ``most`` times."""
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             return None if any(isinstance(item, ast.Starred) for item in node.elts) else len(node.elts)
@@ -118,35 +122,37 @@ class TestList:
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
             return len(node.value)
         if isinstance(node, ast.Name) and node.id in self._values and most:
-            return self._length(self._values[node.id], most - 1)
+            return self._literal_length(self._values[node.id], most - 1)
         if not isinstance(node, ast.Call):
             return None
         name, args = called_name(node), node.args
         if isinstance(node.func, ast.Attribute):
-            return self._length(node.func.value, most) if name in ("items", "keys", "values") else None
+            return self._literal_length(node.func.value, most) if name in ("items", "keys", "values") else None
         if name in _AS_LONG and args:
-            return self._length(args[0], most)
-        sizes = [self._integer(part, most) if name == "range" else self._length(part, most) for part in args]
+            return self._literal_length(args[0], most)
+        sizes = [
+            self._range_argument(part, most) if name == "range" else self._literal_length(part, most) for part in args
+        ]
         known = [size for size in sizes if size is not None]
         if name not in ("range", "zip") or not known or len(known) < len(sizes):
             return None
         return min(known) if name == "zip" else len(range(*known[:3])) if 0 not in known[2:] else None
 
-    def _integer(self, node: ast.expr, most: int) -> int | None:
+    def _range_argument(self, node: ast.expr, most: int) -> int | None:
         """An argument of ``range``: a number or the length of something."""
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, int) and node.value < _MAX_ROUNDS else None
         is_length = isinstance(node, ast.Call) and called_name(node) == "len" and len(node.args) == 1
-        return self._length(node.args[0], most) if is_length and isinstance(node, ast.Call) else None
+        return self._literal_length(node.args[0], most) if is_length and isinstance(node, ast.Call) else None
 
 
-def _pairs(body: Body) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
+def _statements_with_notes(body: Body) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
     for statement, after in zip(body, [*body[1:], None], strict=True):
         if noted_number(statement) is None:
             yield statement, None if after is None or noted_number(after) is None else after
 
 
-def _is_plain(function: ast.FunctionDef) -> bool:
+def _is_run_by_call(function: ast.FunctionDef) -> bool:
     """Return whether a call of a function runs it, with the cases of pytest's ``parametrize`` at most."""
     marks = function.decorator_list
     cases = [mark for mark in marks if called_name(mark) == "parametrize" and isinstance(mark, ast.Call)]
@@ -160,7 +166,7 @@ def _is_main(statement: ast.stmt) -> TypeGuard[ast.If]:
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
-def _called_name(statement: ast.stmt) -> str:
+def _name_only_callee(statement: ast.stmt) -> str:
     """The function that a statement such as ``check(f)`` calls, with names alone."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or call.keywords or not isinstance(call.func, ast.Name):
@@ -189,7 +195,7 @@ def _names_bound(statement: ast.stmt) -> Iterator[str]:
                 yield node.id
 
 
-def _bound_once(tree: ast.Module) -> dict[str, ast.expr]:
+def _values_bound_once(tree: ast.Module) -> dict[str, ast.expr]:
     """Values of the names that the tests bind once, to something that nothing changes."""
     bound: Counter[str] = Counter()
     values: dict[str, ast.expr] = {}

@@ -14,7 +14,7 @@ _MAX_LINE_LENGTH = 500
 _MAX_READ_LENGTH = 64 << 20
 
 
-class Child:
+class ChildFiles:
     """Descriptors of one child: its job, its three standard streams, and a channel.
 
     Args:
@@ -31,11 +31,11 @@ class Child:
         channel: int | None = None,
         answers_in_job: bool = False,
     ) -> None:
-        self.job = memfd(marshal.dumps(job))
+        self.job = make_memfd(marshal.dumps(job))
         # Never shared: the offset, flags and locks of an open file would pass from one program to the next.
-        self.stdin = memfd(stdin) if stdin is not None else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self.stdout, self.stderr = memfd(), memfd()
-        self.channel = memfd() if channel is None else channel
+        self.stdin = make_memfd(stdin) if stdin is not None else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.stdout, self.stderr = make_memfd(), make_memfd()
+        self.channel = make_memfd() if channel is None else channel
         self.answers = self.job if answers_in_job else self.channel
 
     @property
@@ -54,7 +54,7 @@ class Child:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> ChildFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,7 +89,7 @@ def read_tail(descriptor: int) -> str:
     return printable(os.pread(descriptor, TAIL_BYTES, start).decode("utf-8", "replace"))
 
 
-def memfd(content: bytes | None = None) -> int:
+def make_memfd(content: bytes | None = None) -> int:
     """A file in memory with this content, read from its start."""
     # Without permission to seal: a program must not be able to freeze our descriptors.
     descriptor = os.memfd_create("lit_rl", os.MFD_CLOEXEC)
@@ -101,11 +101,11 @@ def memfd(content: bytes | None = None) -> int:
     return descriptor
 
 
-def executable(binary: bytes) -> int:
+def make_executable_memfd(binary: bytes) -> int:
     """A file in memory that can be executed and not read.
 
     A process that executes an unreadable file stays closed to others of this user, as ``confine`` wants it.
     """
-    descriptor = memfd(binary)
+    descriptor = make_memfd(binary)
     os.fchmod(descriptor, 0o111)
     return descriptor

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lit_rl.execution.judging.supervising.child_files import Child
-from lit_rl.execution.judging.supervising.watching import Row, Watch
+from lit_rl.execution.judging.supervising.child_files import ChildFiles
+from lit_rl.execution.judging.supervising.watching import SleepTotal, Watch
 from lit_rl.execution.spawning import IsolationError, ZygoteSettings, start_zygote
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
@@ -51,7 +51,7 @@ class KilledFromOutside(Exception):
     """Neither we nor a limit killed a process of a job, so its end says nothing about the program."""
 
 
-class Spent(NamedTuple):
+class ChildUsage(NamedTuple):
     """Status and resource use of a child that ended; ``was_stopped`` if the supervisor killed it."""
 
     status: int
@@ -71,7 +71,7 @@ class JobReport(NamedTuple):
 
     cause: int
     wall_seconds: float
-    children: tuple[Spent, ...]
+    children: tuple[ChildUsage, ...]
 
     @property
     def timed_out(self) -> bool:
@@ -114,22 +114,22 @@ class ZygoteClient:
 
     def start(
         self,
-        children: Sequence[Child],
+        children: Sequence[ChildFiles],
         case_seconds: float,
         num_cases: int = 1,
         compiled: bool = False,
-        row: Row | None = None,
+        sleep_total: SleepTotal | None = None,
     ) -> None:
-        """Fork the children, in another zygote if this one cannot clean up any more; ``finish`` must follow.
+        """Fork the children, in another zygote if this one cannot clean up any more; ``wait_for_report`` must follow.
 
         Args:
             children: one or two.
             case_seconds: CPU seconds of one case.
             num_cases: cases in the job; if there are several, each answered one is a line in the first child's channel.
             compiled: the children execute a compiled program.
-            row: to which the job belongs, if it has others.
+            sleep_total: of the program's jobs under one check, if it has others.
         """
-        self.abandon()
+        self.kill_and_drain_job()
         if self._is_worn:
             self.on_renewal()
             worn = self._zygote
@@ -139,7 +139,7 @@ class ZygoteClient:
             self._poll.register(self._zygote.control, select.POLLIN)
             self._is_worn = False
             worn.close()  # only now: the last folder in the sandbox's own takes that one with it
-        watch = Watch(case_seconds, num_cases, children[0].answers, self.settings.memory_bytes, row)
+        watch = Watch(case_seconds, num_cases, children[0].answers, self.settings.memory_bytes, sleep_total)
         self._job = _Job(watch, case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
         header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
@@ -147,7 +147,7 @@ class ZygoteClient:
         with _lost_on_error():
             self._zygote.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
-    def finish(self, channel: int | None = None, events: int = select.POLLIN) -> JobReport | None:
+    def wait_for_report(self, channel: int | None = None, events: int = select.POLLIN) -> JobReport | None:
         """Wait for the report of the running job, or until one of these events of a descriptor (``None``)."""
         job = self._job
         assert job is not None
@@ -161,7 +161,7 @@ class ZygoteClient:
                     raise SystemExit(0)
                 if self._zygote.control.fileno() in ready and (report := self._receive(job)) is not None:
                     return report
-                self._check_limits(job)
+                self._enforce_limits(job)
                 if channel is not None and channel in ready:
                     return None
         finally:
@@ -171,15 +171,15 @@ class ZygoteClient:
 
     def run(
         self,
-        children: Sequence[Child],
+        children: Sequence[ChildFiles],
         case_seconds: float,
         num_cases: int = 1,
         compiled: bool = False,
-        row: Row | None = None,
+        sleep_total: SleepTotal | None = None,
     ) -> JobReport:
         """Fork, wait, report; arguments as for ``start``."""
-        self.start(children, case_seconds, num_cases, compiled, row)
-        report = self.finish()
+        self.start(children, case_seconds, num_cases, compiled, sleep_total)
+        report = self.wait_for_report()
         assert report is not None
         return report
 
@@ -195,17 +195,17 @@ class ZygoteClient:
             with contextlib.suppress(OSError):
                 self._zygote.control.send(STOP.pack(self._job.number, cause))
 
-    def abandon(self) -> None:
+    def kill_and_drain_job(self) -> None:
         """Kill the running job, if any, and read its report, so that the next job does not get it."""
         if self._job is not None:
             self.stop()
-            self.finish()
+            self.wait_for_report()
 
     def close(self) -> None:
         """End the zygote."""
         self._zygote.close()
 
-    def _check_limits(self, job: _Job) -> None:
+    def _enforce_limits(self, job: _Job) -> None:
         """Stop a job that is over a limit; give up on a zygote that does not answer."""
         now = time.monotonic()
         if now >= job.next_word:
@@ -214,7 +214,7 @@ class ZygoteClient:
         if job.watch.has_begun and not job.is_stopped:
             if now >= job.next_look:
                 job.next_look = now + LOOK_SECONDS
-                cause = job.watch.poll()
+                cause = job.watch.exceeded_limit()
                 if cause is not None:
                     self.stop(cause)
         elif now > job.answer_by:
@@ -240,11 +240,11 @@ class ZygoteClient:
             return None
         self._job = None
         self.on_report()
-        children = tuple(Spent(status, cpu, peak * 1024, bool(ours)) for *_, status, cpu, peak, ours in parts)
+        children = tuple(ChildUsage(status, cpu, peak * 1024, bool(ours)) for *_, status, cpu, peak, ours in parts)
         job.watch.void_changed_answers()
-        return JobReport(self._explain_loss(parts[0][1], job, children), parts[0][2], children)
+        return JobReport(self._cause_of_end(parts[0][1], job, children), parts[0][2], children)
 
-    def _explain_loss(self, cause: int, job: _Job, children: Sequence[Spent]) -> int:
+    def _cause_of_end(self, cause: int, job: _Job, children: Sequence[ChildUsage]) -> int:
         """The cause of a job's end; looks for a limit where something other than the zygote killed a child."""
         ended = [spent for spent in children if spent.status & 0x7F in _OF_THE_KERNEL and not spent.was_stopped]
         if not ended or cause != FINISHED:
@@ -254,6 +254,6 @@ class ZygoteClient:
         killed = [spent for spent in ended if spent.status & 0x7F == signal.SIGKILL]
         if not killed or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
             return cause
-        if self._zygote.group is not None and self._zygote.group.was_full():
+        if self._zygote.group is not None and self._zygote.group.has_hit_memory_limit():
             return MEMORY_IS_FULL
         raise KilledFromOutside

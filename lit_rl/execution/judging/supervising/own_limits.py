@@ -38,9 +38,9 @@ class OwnLimits:
         self.has_content = self._is_bounded = False
         self._until = 0.0
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        signal.signal(signal.SIGVTALRM, lambda *_: _end_if_late(self._until))
+        signal.signal(signal.SIGVTALRM, lambda *_: _raise_if_late(self._until))
 
-    def on_content(self) -> None:
+    def start_limits(self) -> None:
         """Start the limits: from now on what a program wrote is read."""
         self.has_content = True
         if not self._is_bounded:
@@ -52,7 +52,7 @@ class OwnLimits:
         signal.setitimer(signal.ITIMER_VIRTUAL, _TICK_SECONDS, _TICK_SECONDS)
         signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS + _GRACE_SECONDS)
 
-    def end_judgement(self) -> None:
+    def stop_clocks(self) -> None:
         """Stop the clocks: later work has its own time."""
         if self.has_content:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
@@ -66,7 +66,7 @@ class OwnLimits:
             _limit_memory(resource.RLIM_INFINITY)
 
 
-def end_with(trainer: int, trainer_process: int) -> None:
+def watch_for_hang_up(trainer: int, trainer_process: int) -> None:
     """End long work at once, by ``SystemExit``, when the trainer hangs up."""
     _hang_ups.register(trainer, select.POLLRDHUP)
     _hang_ups.register(trainer_process, select.POLLIN)
@@ -77,7 +77,7 @@ def cpu_limit(seconds: float) -> Iterator[None]:
     """Raise ``ReadsTooLong`` once the block has taken this many CPU seconds; the timers around it wait meanwhile."""
     is_inside = True
     until = time.process_time() + seconds
-    before = signal.signal(signal.SIGVTALRM, lambda *_: _end_if_late(until) if is_inside else None)
+    before = signal.signal(signal.SIGVTALRM, lambda *_: _raise_if_late(until) if is_inside else None)
     first = max(1e-3, min(seconds, _TICK_SECONDS))
     outer = signal.setitimer(signal.ITIMER_VIRTUAL, first, _TICK_SECONDS)
     outer_of_kernel = signal.setitimer(signal.ITIMER_PROF, seconds + _GRACE_SECONDS)
@@ -90,7 +90,7 @@ def cpu_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _end_if_late(until: float) -> None:
+def _raise_if_late(until: float) -> None:
     """Raise past ``until`` CPU seconds of the process; exit if its result is no longer wanted."""
     if _hang_ups.poll(0):
         raise SystemExit(0)

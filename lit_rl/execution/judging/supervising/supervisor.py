@@ -20,12 +20,12 @@ from importlib import import_module
 
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, libc, set_oom_score
-from lit_rl.execution.confinement.limits import remedy
+from lit_rl.execution.confinement.limits import error_with_remedy
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message
 from lit_rl.execution.judging.checking import Checkers
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
-from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, end_with
+from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, watch_for_hang_up
 from lit_rl.execution.spawning import ZygoteSettings
 
 # A program to judge: its number, its source, and its check, packed so that one that cannot be read here fails no other.
@@ -52,8 +52,8 @@ class Supervisor:
         self._sent_at = time.monotonic()
         self._limits = OwnLimits(client.settings.output_bytes)
         self._clients: list[ZygoteClient] = []
-        self._client = self._adopt_children(client)
-        client.on_report = self._limits.on_content
+        self._client = self._register_client(client)
+        client.on_report = self._limits.start_limits
         client.compiler = Compiler(client.settings, self._connect)
         client.checkers = Checkers(client.settings, client.compiler, self._connect)
 
@@ -72,7 +72,7 @@ class Supervisor:
             # Outcomes go back a few at a time: each message wakes a thread of the trainer.
             for number, program, packed in tasks:
                 outcome = self._judge(program, packed)  # may send, and so replace, what is done so far
-                self._limits.end_judgement()
+                self._limits.stop_clocks()
                 self._done.append((number, outcome))
             self._send_done()
             self._limits.lift_memory()
@@ -88,9 +88,9 @@ class Supervisor:
     def _connect(self, settings: ZygoteSettings) -> ZygoteClient:
         """A client with a further zygote, for a compiler, a runtime or checkers; errors as of ``ZygoteClient``."""
         self._limits.lift_memory()
-        return self._adopt_children(ZygoteClient(settings, self._connection.fileno(), self._trainer))
+        return self._register_client(ZygoteClient(settings, self._connection.fileno(), self._trainer))
 
-    def _adopt_children(self, client: ZygoteClient) -> ZygoteClient:
+    def _register_client(self, client: ZygoteClient) -> ZygoteClient:
         client.on_wait, client.on_renewal = self._send_done, self._limits.lift_memory
         self._clients.append(client)
         return client
@@ -119,9 +119,9 @@ class Supervisor:
         except Exception:
             # It must neither look like a fault of the program at once, nor be one that a program may choose.
             reason = f"its judge raised {traceback.format_exc()[-2000:]}"
-        self._limits.end_judgement()
+        self._limits.stop_clocks()
         for client in self._clients:
-            client.abandon()
+            client.kill_and_drain_job()
         return reason
 
     def _judge_check(self, program: str, packed: bytes) -> Outcome:
@@ -141,13 +141,13 @@ def main() -> None:
     set_oom_score(500)  # after programs, before the trainer
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no other process of this user may read the expected values
     trainer = os.pidfd_open(os.getppid())
-    end_with(connection.fileno(), trainer)
+    watch_for_hang_up(connection.fileno(), trainer)
     settings: Settings = receive_message(connection)
     sys.path += settings[1]  # after the standard library, which nothing may replace here
     try:
         client = ZygoteClient(settings[0], connection.fileno(), trainer)
     except OSError as error:
-        send_message(connection, ("failed", f"the sandbox cannot start: {remedy(error)}"))
+        send_message(connection, ("failed", f"the sandbox cannot start: {error_with_remedy(error)}"))
         return
     except Exception as error:
         send_message(connection, ("failed", f"{type(error).__name__}: {error}"))

@@ -33,8 +33,8 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass
-class Row:
-    """The jobs of one program under one check: the seconds slept in them beyond the slack that each case has."""
+class SleepTotal:
+    """Seconds slept in the jobs of one program under one check, beyond the slack that each case has."""
 
     slept_seconds: float = 0.0
 
@@ -47,11 +47,16 @@ class Watch:
         num_cases: cases that the job answers, one line each.
         answers: memfd that the answers of several cases are written to.
         memory_bytes: most that may be resident of one process.
-        row: to which the job belongs; by default it is its only one.
+        sleep_total: of the program's jobs under one check; by default this is its only one.
     """
 
     def __init__(
-        self, case_seconds: float, num_cases: int, answers: int | None, memory_bytes: int, row: Row | None = None
+        self,
+        case_seconds: float,
+        num_cases: int,
+        answers: int | None,
+        memory_bytes: int,
+        sleep_total: SleepTotal | None = None,
     ) -> None:
         self._case_seconds, self._memory_bytes = case_seconds, memory_bytes
         self._answers = _AnswerCount(answers) if answers is not None and num_cases > 1 else None
@@ -59,8 +64,8 @@ class Watch:
         self._charged = 0.0
         self._clocks: _Clocks | None = None
         self._case_began = (0.0, 0.0)
-        self._row = row or Row()
-        self._slept_before = self._row.slept_seconds
+        self._sleep_total = sleep_total or SleepTotal()
+        self._slept_before = self._sleep_total.slept_seconds
 
     @property
     def has_begun(self) -> bool:
@@ -85,21 +90,21 @@ class Watch:
         """Add CPU seconds that the supervisor spent for the program."""
         self._charged += seconds
 
-    def poll(self) -> int | None:
+    def exceeded_limit(self) -> int | None:
         """The limit that the job has exceeded, or ``None``."""
         if self._clocks is None:
             return None
-        cpu, slept = self._clocks.read()
-        if self._clocks.resident_bytes() > self._memory_bytes:
+        cpu, slept = self._clocks.cpu_and_slept_seconds()
+        if self._clocks.max_resident_bytes() > self._memory_bytes:
             return MEMORY_IS_FULL
         cpu, slept = cpu - self._case_began[0], slept - self._case_began[1]
         if self._slept_before + slept > wall_limit(self._case_seconds):
             return OUT_OF_WALL
-        self._row.slept_seconds = self._slept_before + max(0.0, slept - WALL_SLACK_SECONDS)
+        self._sleep_total.slept_seconds = self._slept_before + max(0.0, slept - WALL_SLACK_SECONDS)
         if self._answers is not None and self._answers.count() > self._num_answers:
             # Read after counting: the running case began before, so it is never charged for time of another.
             self._num_answers = self._answers.count()
-            self._case_began, self._slept_before = self._clocks.read(), self._row.slept_seconds
+            self._case_began, self._slept_before = self._clocks.cpu_and_slept_seconds(), self._sleep_total.slept_seconds
             return None
         return OUT_OF_CPU if self._charged + cpu > self._case_seconds else None
 
@@ -149,9 +154,9 @@ class _Clocks:
         self._covered = 0.0  # seconds of this window in which a thread may have waited
         self._began = self._read_at = time.monotonic()
         self._cpu = self._first_cpu = self._cpu_now()
-        self._waited = self._waited_before = self._waited_now()
+        self._waited = self._waited_before = self._waited_by_thread()
 
-    def read(self) -> tuple[float, float]:
+    def cpu_and_slept_seconds(self) -> tuple[float, float]:
         """CPU seconds in all, and seconds slept since the watch began."""
         now, cpu = time.monotonic(), self._cpu_now()
         ran = cpu - self._cpu
@@ -173,7 +178,7 @@ class _Clocks:
         Time counts once, however many threads waited. While one of the job's own threads ran, the others may have
         waited for it: that is deducted, lest threads that wake together buy time with it.
         """
-        alive = self._waited_now()
+        alive = self._waited_by_thread()
         reported = _increase(self._waited, alive)
         self._covered += min(sum(reported.values()), passed + max(reported.values(), default=0.0))
         self._waited = {**self._waited, **alive}
@@ -181,7 +186,7 @@ class _Clocks:
         others = max(0, sum(seconds > 0 or thread in alive for thread, seconds in waits.items()) - 1)
         return sum(waits.values()) - others * ran, max(waits.values(), default=0.0)
 
-    def resident_bytes(self) -> int:
+    def max_resident_bytes(self) -> int:
         """Memory of the process that holds most, whatever may be done with it."""
         most = 0
         for pid in self._cpu_of:
@@ -205,7 +210,7 @@ class _Clocks:
                 self._cpu_of[pid] = time.clock_gettime(~pid << 3 | 2)
         return sum(self._cpu_of.values())
 
-    def _waited_now(self) -> dict[str, float]:
+    def _waited_by_thread(self) -> dict[str, float]:
         """Seconds that each thread has waited for a core since it began; none where the kernel does not tell."""
         waited = {}
         for pid in self._cpu_of:
