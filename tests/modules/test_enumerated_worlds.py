@@ -14,7 +14,7 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, make_pairs, write_pairs
 from lit_rl.errors import UsageError
-from lit_rl.execution.checks import TokenTarget
+from lit_rl.execution.checks import AssertTests, TokenTarget
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.math.advantages import BatchMean, GroupMean, LeaveOneOut, MaxRewards, NoBaseline
 from lit_rl.math.losses import Clipped, ImportanceSampling, PolicyGradient, Tokens, TruncatedWeights
@@ -201,10 +201,8 @@ def test_repairs_are_counted_among_rows_that_were_judged_twice() -> None:
         turn_judgements = ()
 
         def judgements_after_turn(self, number: int) -> Any:
-            return [
-                Judgement(Problem("p", "", TokenTarget()), Program("x", 0, 1, 0, False), pair[number - 1])
-                for pair in ends
-            ]
+            problem, program = Problem("p", "", AssertTests("assert f()")), Program("x", 0, 1, 0, False)
+            return [Judgement(problem, program, pair[number - 1]) for pair in ends]
 
     means = Means()
     _add_turn_metrics(means, TwoTurns())  # type: ignore[arg-type]
