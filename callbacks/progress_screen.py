@@ -118,6 +118,8 @@ class ProgressScreen(pl.Callback, TypedArguments):
             whole = self.total is None or self.done >= self.total
             in_all = f", {self.done} of {self.total} in all" if self._first or not whole else ""
             text = f"{self.done - self._first} {self.unit}s in {duration_text(self._seconds_per_step())}{in_all}"
+            if not whole and -1 < trainer.max_steps <= trainer.global_step:
+                text += f"; trainer.max_steps {trainer.max_steps} counts updates"
             rows = [("done" if whole else "stopped", text), *self.validation_rows()]
             _print_rows([*rows, *end_summary_rows(trainer, pl_module)])
         self.validations = []

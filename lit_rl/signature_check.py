@@ -50,7 +50,8 @@ _REDIRECT_HINTS = {
 _TEXT_SHORTHANDS = {"Policy": ("lit_rl.models.CausalLM", "model")}
 """Classes in whose place a text stands for an object of another class with this argument."""
 
-_SCIENTIFIC = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
+_WRITTEN = {int: re.compile(r"[+-]?\d+"), float: re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")}
+"""Texts that a configuration may have for numbers: what PyYAML or quotes made a text, the parser reads as a number."""
 _LISTS = (list, tuple, Sequence, Iterable)
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -134,6 +135,12 @@ def _checked_constructor(construct: Any, of: type) -> Any:
             )
         values = [_check_argument(kind, name, value, known) for name, value in zip(names, args, strict=False)]
         given = {name: _check_argument(kind, name, value, known) for name, value in given.items()}
+        by_key = [name for name, one in own.items() if one.kind is one.KEYWORD_ONLY]
+        left = [name for name in (*names[len(args) :], *by_key) if own[name].default is inspect.Parameter.empty]
+        if missing := [name for name in left if name not in given]:
+            classes = [one for one in union_members(known[missing[0]].annotation) if isinstance(one, type)]
+            hints = [hint for hint in map(_class_examples_hint, classes) if hint]
+            raise UsageError("; ".join([f"{kind.__name__} needs {' and '.join(missing)}", *hints[:1]]))
         construct(self, *values, *args[len(values) :], **given)
 
     return checked
@@ -239,7 +246,7 @@ def _as_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> An
     if home is Annotated:
         found = _as_type(value, inner[0], path, config, default)
         for limit in inner[1:]:
-            if isinstance(limit, Limit) and not limit.takes(float(found) if inner[0] is float else found):
+            if isinstance(limit, Limit) and not limit.takes(inner[0](found) if inner[0] in (int, float) else found):
                 raise ArgumentError(path, limit.words, short_repr(found), limit.remedy)
         return found
     if value is None or kind in (None, NoneType):
@@ -259,8 +266,8 @@ def _as_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> An
     elif kind in (int, float):
         if isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool) and value == value:
             return value
-        if config and isinstance(value, str) and kind is float and _SCIENTIFIC.fullmatch(value):
-            return value  # a text for PyYAML, a number for the parser
+        if config and isinstance(value, str) and _WRITTEN[kind].fullmatch(value):
+            return value
         if isinstance(value, str) and value.strip("+-").replace(".", "", 1).isdigit():
             remedy = f"write {value} without quotes"
     elif home is Callable:
@@ -287,6 +294,8 @@ def _as_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> An
         return _check_class_config(value, home, path, default)
     elif isinstance(value, type) and issubclass(value, home):
         remedy = f"give an object of the class, {value.__name__}(...)"
+    elif callable(value) and inspect.isabstract(home) and home.__module__.startswith("lit_rl."):
+        remedy = f"write a class derived from {home.__name__} (lit-rl docs own_task shows some)"
     raise _TypeMismatch(remedy)
 
 
@@ -299,7 +308,10 @@ def _check_list(value: Any, home: Any, inner: Sequence[Any], path: str, config: 
         name = value.get("class_path") if isinstance(value, Mapping) else value
         named = classes_by_name().get(str(name).rpartition(".")[2], object) if config else object
         is_item = item is not Any and (has_type(value, item) or (isinstance(item, type) and issubclass(named, item)))
-        raise _TypeMismatch("put it into a list" if is_item else "")
+        is_fixed = home is tuple and inner[-1:] != (...,)
+        if config or is_fixed or not is_item or not getattr(item, "__module__", "").startswith("lit_rl."):
+            raise _TypeMismatch("put it into a list" if is_item and not is_fixed else "")
+        value = [value]  # a single reward or task
     if not inner or not isinstance(value, Sequence):
         return value
     if home is tuple and inner[-1] is not ...:
@@ -321,8 +333,10 @@ def _check_list(value: Any, home: Any, inner: Sequence[Any], path: str, config: 
 def _check_callable(value: Any, kind: Any) -> Any:
     if callable(value):
         return value
-    is_optimizer = isinstance(value, str) and "Optimizer" in _describe_annotation(kind)
-    raise _TypeMismatch(f"write functools.partial(torch.optim.{value}, lr=1e-6)" if is_optimizer else "")
+    is_optimizer = "Optimizer" in _describe_annotation(kind)
+    name = value if isinstance(value, str) else type(value).__name__
+    rate = getattr(value, "defaults", {}).get("lr", "1e-6")
+    raise _TypeMismatch(f"write functools.partial(torch.optim.{name}, lr={rate})" if is_optimizer else "")
 
 
 def _is_model_source(value: Any, home: type) -> bool:
@@ -549,6 +563,8 @@ def _describe_annotation(hint: Any) -> str:
         return f"one of {', '.join(map(repr, inner))}"
     if hint is None or hint is NoneType:
         return "None"
+    if origin is tuple and inner[-1] is not ...:
+        return f"a list of {len(inner)} items"
     if origin in _LISTS:
         return f"a list of {' or '.join(map(_describe_annotation, union_members(inner[0])))}"
     if origin in (dict, Mapping):

@@ -30,7 +30,7 @@ from lit_rl.cli.config_files import check_and_expand_layers
 from lit_rl.cli.main import Cli
 from lit_rl.data.task import TaskDataModule as Task
 from lit_rl.errors import ArgumentError
-from lit_rl.modules import Objective, PolicyModule, RolloutConfig
+from lit_rl.modules import PPO, Objective, PolicyModule, RolloutConfig
 from lit_rl.signature_check import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -102,12 +102,11 @@ COMMANDS = {
     "--config empty.yaml": "empty.yaml is empty",
     "fit --config basics_gropo": "did you mean basics_grpo",
     "fit basics_sft": "--config basics_sft",
-    "fit": "required: fit.data, fit.model",
+    "fit": "required: data, model; give them in a --config FILE",
     "fitt --config base.yaml": "did you mean fit?",
     "--data rows.jsonl": "data: expected a TaskDataModule, got rows.jsonl",
     # values
     "--model.max_rollouts two": "model.max_rollouts: expected int or None, got 'two'",
-    "--config quoted.yaml": "write 2 without quotes",
     "--config comma.yaml": "0.7, not 0,7",
     "--model.sampling.top_p 1.5": "model.sampling.top_p: expected a number above 0 and at most 1, got 1.5",
     "--model.update.aggregate token_maen": "did you mean token_mean?",
@@ -168,12 +167,24 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "a key of a group": (lambda: grpo(epochs=2), "write update=dict(epochs=2)"),
     "a key in a dict": (lambda: grpo(sampling={"num_sample": 4}), "did you mean num_samples?"),
     "a class": (lambda: grpo(rewards=[TestsReward]), "give an object of the class, TestsReward(...)"),
-    "one reward": (lambda: grpo(rewards=TestsReward()), "put it into a list"),
     "a quoted number": (lambda: Basics(batch_size="3"), "write 3 without quotes"),  # type: ignore[arg-type]
     "a name of the trainer": (lambda: Trainer(maxepochs=3), "did you mean max_epochs?"),
     "too many by position": (lambda: GRPO(POLICY, [TestsReward()], 3), "positional argument"),  # type: ignore[misc]
     "a number out of range": (lambda: Sampling(num_samples=0), "Sampling.num_samples: expected at least 1, got 0"),
     "swapped": (lambda: Trainer(accelerator="cpu", logger=False).fit(Basics(), grpo()), "swap the two"),  # type: ignore[arg-type]
+    "no critic": (lambda: PPO(CausalLM("x"), [TestsReward()]), "PPO needs critic; give SeparateCritic or SharedCritic"),
+    "no weights": (
+        lambda: torch.optim.AdamW(CausalLM("x").parameters()),
+        "CausalLM has no weights yet: call its load()",
+    ),
+    "an optimizer": (
+        lambda: UpdateConfig(optimizer=torch.optim.AdamW([torch.zeros(1)], 2e-4)),
+        "write functools.partial(torch.optim.AdamW, lr=0.0002)",
+    ),
+    "a function as a reward": (
+        lambda: grpo(rewards=[len]),
+        "write a class derived from RewardTerm (lit-rl docs own_task shows some)",
+    ),
     "no task": (lambda: Trainer(accelerator="cpu", logger=False).fit(grpo()), "a task, such as datamodule=Basics()"),
 }
 
@@ -212,6 +223,13 @@ def test_keys_and_values_stand_for_a_group_and_a_list_for_a_tuple() -> None:
     assert module.evaluate.samplings_or_greedy() == {"greedy": Sampling(temperature=0.0)}
     assert CallTests([((1,), 2)], "f").cases == CallTests((((1,), 2),), "f").cases  # type: ignore[arg-type]
     assert CausalLM("x", dtype=torch.bfloat16).dtype == "bfloat16"  # type: ignore[arg-type]
+    assert len(grpo(rewards=TestsReward()).rewards.terms) == 1
+
+
+def test_a_number_in_quotes_is_a_number(folder: Path) -> None:
+    words = ["fit", f"--config={folder / 'base.yaml'}", f"--config={folder / 'quoted.yaml'}"]
+    words = check_and_expand_layers(words, {"model": PolicyModule, "data": Task}, Trainer)
+    assert Cli(words[1:], run=False).model.max_rollouts == 2
 
 
 def test_a_generator_of_problems_is_a_list() -> None:

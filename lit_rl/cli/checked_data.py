@@ -107,18 +107,22 @@ class CheckResult:
         """The verdict, counts for each split, faults, the slowest references and a time limit."""
         ran = [one for one in self.checked if one.outcome is not None]
         passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
-        faulty, unread = sum(bool(one.faults) for one in self.checked), sum(map(len, self.unread.values()))
+        # Several splits may read the same file.
+        unread_rows = {str(error): error for errors in self.unread.values() for error in errors}
+        faulty, unread = sum(bool(one.faults) for one in self.checked), len(unread_rows)
         verdict = f"nothing wrong found: {passed}" if ran else "nothing wrong found, but nothing ran: no reference"
         if not self.is_fine:
             what = f"{faulty} of {len(self.checked)} problems have a fault, {unread} rows make no problem"
             verdict = f"something is wrong: {what}; {passed}"
         lines = [verdict, *map(self._count_line, self.splits)]
         kinds: dict[str, list[RowError]] = {}
-        for error in (error for errors in self.unread.values() for error in errors):
+        for error in unread_rows.values():
             kinds.setdefault(error.kind, []).append(error)
         for kind, errors in kinds.items():
             lines.append(f"{kind}: {len(errors)} rows")
             lines += [f"  {str(error).removesuffix(f'; {REMEDY}')}" for error in errors[:num_examples]]
+        if kinds and not self.checked:
+            lines.append("what to do: no row is read: give the file of this task, or rename its fields")
         for fault, problems in self.problems_by_fault.items():
             lines.append(f"{fault}: {len(problems)} problems")
             lines += [f"  {one.problem.task_id}: {_describe_ending(one)}" for one in problems[:num_examples]]

@@ -17,6 +17,7 @@ from lit_rl.cli.verbs import RUNS
 from lit_rl.errors import ArgumentError, UsageError, did_you_mean
 from lit_rl.foreign_files import load_bounded_yaml
 from lit_rl.signature_check import (
+    OTHER_NAMES,
     CommandLineText,
     check_and_convert,
     check_and_convert_arguments,
@@ -132,7 +133,9 @@ def check_and_expand_layers(arguments: Sequence[str], homes: Mapping[str, type],
             layer = {key: _nest_value([part for part in below if part != "init_args"], CommandLineText(text))}
         else:
             if words[0] in RUNS and flag.startswith("--") and key not in (*_SECTIONS, "config", "help", "print_config"):
-                raise UsageError(f"{flag} is unknown; {did_you_mean(key, _SECTIONS)}")
+                place = OTHER_NAMES.get(key)
+                advice = f"write --model.{place}" if place else did_you_mean(key, _SECTIONS)
+                raise UsageError(f"{flag} is unknown; {advice}")
             found.append(word)
             continue
         sources: list[str] = []

@@ -40,7 +40,10 @@ def shorten_parser_message(message: str) -> str:
     keys = [found[1] for line in lines if (found := re.search(r'Parser key "([^"]+)"', line))]
     reasons = [line for line in lines if not _SURROUNDS.match(line)]
     reasons = [line for line in reasons if not line.startswith("Expected a <class")] or reasons
-    return ": ".join([*keys[:1], *reasons[-1:]]) if len(lines) > 1 else message
+    text = ": ".join([*keys[:1], *reasons[-1:]]) if len(lines) > 1 else message
+    if "arguments are required: " in text:
+        text = f"{text.replace('fit.', '')}; give them in a --config FILE (lit-rl configs lists some) or one by one"
+    return text
 
 
 def unknown_verb_message(name: str) -> str:

@@ -109,19 +109,23 @@ def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
 
 
 def parse_pair(row: Row) -> PreferencePair:
-    """A row as a pair: the chosen reward is the larger one."""
-    chosen_reward, rejected_reward = row.number_of("chosen_reward"), row.number_of("rejected_reward")
+    """A row as a pair, also with nothing but prompt, chosen and rejected: the chosen reward is the larger one."""
+    chosen_reward, rejected_reward = row.number_of("chosen_reward", 1.0), row.number_of("rejected_reward", 0.0)
     if not chosen_reward > rejected_reward:
         fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
         raise row.error("chosen_reward", fault)
     chosen, rejected = row.text("chosen"), row.text("rejected")
+    if chosen == rejected:
+        raise row.error("rejected", "is the same text as chosen, which teaches nothing")
     if isinstance(row["prompt"], str):
         prompt: str | tuple[Message, ...] = row.text("prompt")
     else:
         messages = row.json("prompt", list[dict[str, str]])
         prompt = tuple({"role": message["role"], "content": message["content"]} for message in messages)
     finished = [row.json(f"{which}_finished", bool, default=True) for which in ("chosen", "rejected")]
-    return PreferencePair(row.text("task_id"), prompt, chosen, rejected, chosen_reward, rejected_reward, *finished)
+    return PreferencePair(
+        row.text("task_id", str(row.number)), prompt, chosen, rejected, chosen_reward, rejected_reward, *finished
+    )
 
 
 def pair_from_problem(problem: Problem) -> PreferencePair:
@@ -133,10 +137,10 @@ def pair_from_problem(problem: Problem) -> PreferencePair:
 class PreferencePairs(TaskDataModule):
     """Preference pairs from JSON lines, as ``lit-rl predict`` writes them.
 
-    Rows have ``task_id``, ``prompt`` (text or chat messages), ``chosen``, ``rejected``, ``chosen_reward`` and
-    ``rejected_reward``; ``chosen_finished`` and ``rejected_finished`` are false for texts that a token limit cut. A
-    batch holds problems; :func:`pair_from_problem` gives a problem's pair. Nothing is executed: to measure pass@1 in
-    addition to the loss, give ``validation_tasks``.
+    Rows have ``prompt`` (text or chat messages), ``chosen`` and ``rejected``, and may have ``task_id``,
+    ``chosen_reward``, ``rejected_reward``, and ``chosen_finished`` and ``rejected_finished``, false for texts that a
+    token limit cut. A batch holds problems; :func:`pair_from_problem` gives a problem's pair. Nothing is executed: to
+    measure pass@1 in addition to the loss, give ``validation_tasks``.
 
     Args:
         path: file of training pairs.

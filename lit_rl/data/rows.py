@@ -19,7 +19,7 @@ from lit_rl.lazy import load_extra
 from lit_rl.signature_check import check_and_convert
 
 BadRows = Literal["error", "skip"]
-REMEDY = "fix or remove the row"
+REMEDY = "fix or remove the row, or rename the field if every row has this fault"
 Value = TypeVar("Value")
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -263,7 +263,8 @@ def _read_file(path: Path) -> _Values:
     except (EOFError, gzip.BadGzipFile, ValueError) as fault:
         if isinstance(fault, UsageError):  # of a row, or of a file that is none
             raise
-        raise UsageError(f"{path} cannot be read: {fault}") from None
+        remedy = "; save it as UTF-8" if isinstance(fault, UnicodeDecodeError) else ""
+        raise UsageError(f"{path} cannot be read: {fault}{remedy}") from None
 
 
 def _read_json(path: Path) -> _Values:

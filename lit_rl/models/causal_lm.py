@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -168,6 +168,15 @@ class CausalLM(Policy):
             self.tokenizer = load_tokenizer(str(self.tokenizer_source), key)
             if self.chat_template is not None:
                 self.tokenizer.chat_template = self.chat_template
+
+    def named_parameters(self, *args: Any, **given: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        """Weights by name; an error before there are any, since nothing would then be trained or frozen."""
+        if self.model is None:
+            raise UsageError(
+                f"{type(self).__name__} has no weights yet: call its load() first (the optimizer of a run gets them by "
+                "itself: UpdateConfig(optimizer=partial(AdamW, lr=1e-6)))"
+            )
+        return super().named_parameters(*args, **given)
 
     def make_decoding(self) -> Decoding:
         """From a cache that shares prompts, see :class:`SharedDecoding`, or from the model's own."""

@@ -90,7 +90,7 @@ def test_a_name_that_does_not_exist_is_no_bad_row(bad_rows):
 
 @pytest.mark.parametrize("parse", [lambda row: row.txt("a"), lambda row: int(row["a"]), lambda row: row["a"]["b"]])
 def test_another_error_of_a_parser_names_the_row_and_keeps_its_cause(parse):
-    with pytest.raises(RowError, match=r"^file, row 1: \w+Error: .*; fix or remove the row$") as error:
+    with pytest.raises(RowError, match=r"^file, row 1: \w+Error: .*; fix or remove the row, or .*$") as error:
         list(parse_rows([Row("file", 1, {"a": "x"})], parse))
     assert isinstance(error.value.__context__, AttributeError | ValueError | TypeError)
 
