@@ -116,6 +116,7 @@ def test_every_real_row_is_read_and_its_reference_passes_its_public_check(real_d
         assert not_among(judge_named(sandbox, jobs), "passed") == {}
 
 
+@pytest.mark.slow
 def test_nearly_all_of_mbpp_plus_needs_no_grader(real_data):
     """Seven answers are sets, three are yes or no, three tests compute what is expected."""
     problems = MBPPPlus(str(real_data / ORIGIN)).problems("validation")

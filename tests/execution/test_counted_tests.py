@@ -140,6 +140,7 @@ def test_cases_of_calls_and_of_whole_programs_that_were_not_started_count(sandbo
         assert fraction(whole, outcome) == pytest.approx(held / 10), program
 
 
+@pytest.mark.slow
 def test_a_row_of_mbpp_plus_is_paid_alike_from_both_files(real_data, sandbox):
     """Both its files hold the same inputs, one of them three of these twice."""
     program = "def square_Sum(n):\n    return 2 * n * (n + 1) * (2 * n + 1) / 3 if n % 2 == 0 else -1\n"

@@ -196,6 +196,7 @@ def test_a_program_without_the_function_under_test_fails_whatever_catches_the_er
     assert not_among(defined, Verdict.PASSED) == {}
 
 
+@pytest.mark.slow
 def test_a_program_that_alone_makes_a_grader_necessary_is_not_masked_where_that_cannot_rehearse():
     """Its grader would run out of memory before the first use; a program that returns plain data needs none."""
     check = AssertTests("rows = [0] * (30 * 10**6)\nassert f(1) == 2\n")

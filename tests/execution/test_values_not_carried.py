@@ -230,6 +230,7 @@ CHECKS_THAT_RAISE = (
 )
 
 
+@pytest.mark.slow
 def test_an_expected_value_or_an_argument_beyond_the_limits_is_refused_when_the_check_is_made():
     small = ((1,), 1)
     for value, reason in CHECKS_THAT_RAISE:

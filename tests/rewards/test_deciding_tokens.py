@@ -144,6 +144,7 @@ def test_a_policy_that_chooses_between_a_handler_and_none_gets_the_gradient_of_i
 PIECES = ("x = (", "1)", "\n", "'''", "if x:", "  ", "el", "se: y", "b'é", ";")
 
 
+@pytest.mark.slow
 def test_no_token_after_the_deciding_one_makes_a_program_of_a_text_that_is_none() -> None:
     texts = sorted({"".join(pieces) for size in range(5) for pieces in product(PIECES, repeat=size)})
     rows = placed(texts, [judged(text) for text in texts], SyntaxReward())
