@@ -37,7 +37,7 @@ import lit_rl.math
 import lit_rl.reports.diagnosis
 import lit_rl.rollout
 from lit_rl import CausalLM
-from lit_rl.cli.shipped_docs import sections
+from lit_rl.cli.shipped_docs import sections_by_anchor
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 
 ROOT = Path(__file__).parents[1]
@@ -289,7 +289,7 @@ def settings(given: Any, key: str = "") -> Iterator[tuple[str, str]]:
 @cache
 def anchors(page: str) -> set[str]:
     """Ends of links to the headings of a page."""
-    return {*sections(TEXTS[page])}
+    return {*sections_by_anchor(TEXTS[page])}
 
 
 PROSE = {page: re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL) for page, text in TEXTS.items()}
