@@ -79,7 +79,7 @@ class TranslatedTask(SplitTask):
 
     def read_problems(self) -> list[Problem]:
         """All problems, in the order of the file; rows that test nothing are left out and counted."""
-        rows = list(parse_rows(read_rows(self.path, split="test"), self._parse_translation))
+        rows = list(parse_rows(read_rows(self.path, split="test"), self._parse_row))
         tested = [row for row in rows if row.test]
         if len(tested) < len(rows):
             names = ", ".join(row.task_id for row in rows if not row.test)
@@ -88,7 +88,7 @@ class TranslatedTask(SplitTask):
             )
         return [self._build_problem(row) for row in tested]
 
-    def _parse_translation(self, row: Row) -> _TranslatedRow:
+    def _parse_row(self, row: Row) -> _TranslatedRow:
         raise NotImplementedError
 
     def _require_language(self, row: Row, field: str, named: str, language: str) -> None:
@@ -126,7 +126,7 @@ class HumanEvalX(TranslatedTask):
         Zheng et al. 2023, https://arxiv.org/abs/2303.17568
     """
 
-    def _parse_translation(self, row: Row) -> _TranslatedRow:
+    def _parse_row(self, row: Row) -> _TranslatedRow:
         named = row.text("task_id").partition("/")[0]
         self._require_language(row, "task_id", named, named.lower())
         beginning, setup = row.text("prompt"), ""
@@ -157,7 +157,7 @@ class MultiPLE(TranslatedTask):
 
     _NAMES: ClassVar[dict[str, Language]] = {"js": "javascript", "rs": "rust", "go_test.go": "go"}
 
-    def _parse_translation(self, row: Row) -> _TranslatedRow:
+    def _parse_row(self, row: Row) -> _TranslatedRow:
         named = row.text("language")
         self._require_language(row, "language", named, self._NAMES.get(named, named))
         beginning, test, setup = row.text("prompt"), row.text("tests"), ""

@@ -41,13 +41,13 @@ def check_sampling_agrees(model: Any) -> None:
     Costs five forward passes over some 30 tokens, and five more where there are adapters.
     """
     with eval_mode(model):
-        _require_equal_logits(model)
+        _probe_logit_consistency(model)
         if hasattr(model, "peft_config"):
             with using_adapter(model, None):
-                _require_equal_logits(model)
+                _probe_logit_consistency(model)
 
 
-def _require_equal_logits(model: Any) -> None:
+def _probe_logit_consistency(model: Any) -> None:
     name = f"{text_config(model).model_type} ({type(model).__name__})"
     try:
         check_projection(model)

@@ -15,7 +15,7 @@ from torch import Tensor
 from lit_rl.execution.interface import Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.reports.summary import count_judged_and_passed, summarise_rollout
+from lit_rl.reports.summary import pass_counts_by_problem, summarise_rollout
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.sampler_check import add_mismatch
@@ -72,7 +72,7 @@ def metrics_of_rollout(
 def add_uniform_group_fractions(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
     """Shares of groups whose judged rows all have the same reward, which teach nothing; all passed; or all failed."""
     groups = rollout.completions.rows_by_group().values()
-    counts = [count_judged_and_passed([rollout.judgements[row] for row in rows]).values() for rows in groups]
+    counts = [pass_counts_by_problem([rollout.judgements[row] for row in rows]).values() for rows in groups]
     ends = [passed / rows for of_group in counts for rows, passed in of_group if rows > 1]
     means.add_sum("group/all_passed_fraction", ends.count(1.0), len(ends))
     means.add_sum("group/none_passed_fraction", ends.count(0.0), len(ends))

@@ -66,11 +66,11 @@ class MetricChange(NamedTuple):
     @property
     def first_and_last(self) -> tuple[float, float]:
         """The first value and the last."""
-        first, last = self._first_and_last_values
+        first, last = self._first_and_last_tenths
         return fmean(first), fmean(last)
 
     @property
-    def _first_and_last_values(self) -> tuple[list[float], list[float]]:
+    def _first_and_last_tenths(self) -> tuple[list[float], list[float]]:
         values = [value for _, value in self.curve]
         tenth = max(1, len(values) // 10) if self.by_tenths else 1
         return values[:tenth], values[-tenth:]
@@ -78,7 +78,7 @@ class MetricChange(NamedTuple):
     @property
     def margin_of_error(self) -> float | None:
         """Half of the 95% interval of the change between two tenths (Welch's); ``None`` for single measurements."""
-        first, last = self._first_and_last_values
+        first, last = self._first_and_last_tenths
         if len(first) < 2:
             return None
         one, other = variance(first), variance(last)

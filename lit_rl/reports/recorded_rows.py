@@ -88,7 +88,9 @@ def build_recorded_rows(
     for place, row in enumerate(rows):
         judgement, turns = rollout.judgements[row], completions.turns[row]
         prompt, program, line = judgement.problem.prompt, judgement.program, judgement.outcome.line
-        failing = SourceMap(turns[-1].text, program).line_span(line, 0.0) if program and line is not None else None
+        failing = (
+            SourceMap(turns[-1].text, program).line_reward_span(line, 0.0) if program and line is not None else None
+        )
         yield RecordedRow(
             rollout=number,
             row=row,

@@ -75,7 +75,7 @@ Counts = dict[str, tuple[int, int]]
 """By task id: rows that could be judged, rows that passed."""
 
 
-def count_judged_and_passed(judgements: Sequence[Judgement]) -> Counts:
+def pass_counts_by_problem(judgements: Sequence[Judgement]) -> Counts:
     """Count the rows of each problem whose check runs programs, without those that could not be judged by our fault."""
     counts: Counts = {}
     for judgement in judgements_of_programs(judgements):
@@ -115,7 +115,7 @@ class PassAtKMetric(Metric):
     def update(self, rollout: Rollout) -> None:
         """Count the rows of each problem as they stood after each turn."""
         turns = [
-            count_judged_and_passed(rollout.judgements_after_turn(number)).values()
+            pass_counts_by_problem(rollout.judgements_after_turn(number)).values()
             for number in range(1, self.max_turns + 1)
         ]
         counts = [list(of_problem) for of_problem in zip(*turns, strict=True)]

@@ -128,7 +128,7 @@ class SourceMap:
             line = max(line, statement.end_lineno or 0)
         return ALL_TEXT
 
-    def line_span(self, line: int, value: float, until: int = ALL_TEXT) -> Span | None:
+    def line_reward_span(self, line: int, value: float, until: int = ALL_TEXT) -> Span | None:
         """The written part of a 1-based source line, without indentation and newline; ``None`` if blank."""
         if not 1 <= line <= len(self._lines):
             return None
@@ -164,7 +164,7 @@ def score_charging_line(
     # ``definitions`` leaves out statements that a later entry point does not need.
     if at_once and outcome.module_line is not None and judgement.problem.extraction != "definitions":
         until = places.end_of_decision(outcome.module_line)
-    span = places.line_span(outcome.line, value - full, until)
+    span = places.line_reward_span(outcome.line, value - full, until)
     return TermScore(value, () if span is None else (span,))
 
 

@@ -127,7 +127,7 @@ def test_a_place_in_the_program_is_found_in_the_completion(marked: str, prefix: 
     first = len(marked.partition("⟪")[0].encode())
     assert (span.start, span.end) == (first, first + len("wrong"))
     line = program.source[: program.source.index("wrong")].count("\n") + 1
-    of_line = places.line_span(line, -1.0)
+    of_line = places.line_reward_span(line, -1.0)
     assert of_line is not None
     assert text.encode()[of_line.start : of_line.end].decode().strip().startswith("return")
     assert text.encode()[of_line.start : of_line.end].decode().endswith("wrong")
@@ -137,7 +137,7 @@ def test_nothing_of_the_prefix_has_a_place() -> None:
     text = "   ```python\n   x = 1\n   ```\n"
     program = find_program(problem(program_prefix="import math\n"), text)
     assert program is not None
-    assert SourceMap(text, program).line_span(1, -1.0) is None
+    assert SourceMap(text, program).line_reward_span(1, -1.0) is None
     assert SourceMap(text, program).span(0, len("import math\n"), -1.0) is None
 
 

@@ -152,7 +152,7 @@ class ReportingTestRunner(_TestRunner):
     def test_callbacks(self) -> dict[str, Callable[..., None]]:
         """Return the functions that the tests call, see ``TestList.continue_after_failures``."""
         return {
-            PASSED: self._record_number,
+            PASSED: self._record_evidence,
             HELD: self.record_pass,
             FAILED: self.record_caught_error,
             PROBED: self._forgive,
@@ -221,7 +221,7 @@ class ReportingTestRunner(_TestRunner):
         """Number of the assert that is tried, where the tests of a loop of unknown length count one by one."""
         return self._num_tests + self._num_noted + 1
 
-    def _record_number(self, number: int) -> None:
+    def _record_evidence(self, number: int) -> None:
         self.evidence.add(number)
         self._num_noted += 1
 

@@ -70,7 +70,7 @@ def install_code_guard(
             return isinstance(arguments[0], CodeType) and _is_inside(folder, arguments[0].co_filename)
         if not isinstance(arguments[0], CodeType):
             return True
-        return not (is_own(arguments[0]) or _is_arithmetic(arguments[0])) and (
+        return not (is_own(arguments[0]) or _is_call_free_code(arguments[0])) and (
             caller == "__main__" or may_come_from_program()
         )
 
@@ -92,7 +92,7 @@ def _is_inside(folder: str, path: str | None) -> bool:
     return path is not None and not path.startswith("<") and os.path.abspath(path).startswith(folder)
 
 
-def _is_arithmetic(code: CodeType) -> bool:
+def _is_call_free_code(code: CodeType) -> bool:
     """Return whether code uses constants and operators alone, and so can call nothing."""
     return not (code.co_names or code.co_freevars or any(isinstance(value, CodeType) for value in code.co_consts))
 

@@ -69,14 +69,14 @@ def _require_length(text: bytes | str, longest: int) -> None:
 
 
 def _require_units(text: str, max_units: int) -> None:
-    if _count_units(text) <= max_units:
+    if _estimate_memory_units(text) <= max_units:
         return
     num_quotes = text.count('"') - text.count('\\"')  # it may merely hold strings full of commas
-    if num_quotes > 2 * max_units or _count_units(_STRINGS.sub("", text)) > max_units:
+    if num_quotes > 2 * max_units or _estimate_memory_units(_STRINGS.sub("", text)) > max_units:
         raise NotCarried("more values than can be held")
 
 
-def _count_units(text: str) -> int:
+def _estimate_memory_units(text: str) -> int:
     return sum(cost * text.count(character) for character, cost in _COSTS)
 
 

@@ -154,17 +154,17 @@ def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool 
     try:
         try:
             if not beside_large:
-                return _decode_tree(tree, from_ref or opaque, _MAX_DEPTH)
+                return _decode_tree(tree, from_ref or opaque_from_tree, _MAX_DEPTH)
         except _LargeInt:
             pass
-        return _decode_tree(_decode_large_ints(tree, _MAX_DEPTH), from_ref or opaque, _MAX_DEPTH)
+        return _decode_tree(_decode_large_ints(tree, _MAX_DEPTH), from_ref or opaque_from_tree, _MAX_DEPTH)
     except NotPlain:
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise NotPlain(f"not plain data: {type(error).__name__}: {str(error)[:100]}") from None
 
 
-def opaque(tree: list[Any]) -> Opaque:
+def opaque_from_tree(tree: list[Any]) -> Opaque:
     """An object that cannot be used here."""
     return Opaque(printable_name(tree[2]))
 

@@ -73,7 +73,7 @@ class TestList:
         is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if is_constant or not isinstance(statement, _GUARDED):
             return [statement, *notes]
-        names = ", ".join(dict.fromkeys(_names_bound(statement)))
+        names = ", ".join(dict.fromkeys(_assigned_names(statement)))
         unbind = f"\n    {names.replace(', ', ' = ')} = None\n    del {names}" if names else ""
         held = f"\n    {HELD}()" if is_test else ""
         made = ast.parse(f"try:\n    pass{held}\nexcept:\n    {FAILED}({is_test}){unbind}").body[0]
@@ -178,7 +178,7 @@ def _holds_note(node: ast.stmt) -> bool:
     return any(isinstance(part, ast.Expr) and noted_number(part) is not None for part in ast.walk(node))
 
 
-def _names_bound(statement: ast.stmt) -> Iterator[str]:
+def _assigned_names(statement: ast.stmt) -> Iterator[str]:
     """Names that a statement binds in its own scope, those of loops and blocks in it too."""
     if isinstance(statement, (*_DEFINITIONS, ast.Delete)):
         return
@@ -186,7 +186,7 @@ def _names_bound(statement: ast.stmt) -> Iterator[str]:
     blocks += [part.body for name in ("handlers", "cases") for part in getattr(statement, name, [])]
     for inner in blocks:
         for one in inner:
-            yield from _names_bound(one)
+            yield from _assigned_names(one)
     targets = [*getattr(statement, "targets", []), getattr(statement, "target", None)]
     targets += [item.optional_vars for item in getattr(statement, "items", [])]
     for target in targets:
