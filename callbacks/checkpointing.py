@@ -272,7 +272,7 @@ class Checkpointing(Checkpoint, TypedArguments):
             which = f"{pl_module.clock.unit} {count}"
             message = f"the checkpoint of {which} could not be saved in {self.run_folder.path} ({fault}){kept}"
             if last_chance or trainer.should_stop:
-                raise OSError(f"{message}: make room and start again to repeat what came after it")
+                raise OSError(f"{message}: make room and start again to redo the work since the last checkpoint")
             rank_zero_warn(f"{message}; trying again after the next {pl_module.clock.unit}")
             self._wanted = True
             return False

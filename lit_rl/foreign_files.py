@@ -57,7 +57,7 @@ def load_bounded_yaml(text: str) -> Any:
     """Return what YAML holds, unless its aliases repeat parts of it until there are millions of values."""
     value = yaml.safe_load(text)
     if _count(value, {}) > _MAX_VALUES:
-        raise UsageError(f"YAML with aliases holds more than {_MAX_VALUES:,} values: write them out, or fewer")
+        raise UsageError(f"YAML with aliases holds more than {_MAX_VALUES:,} values: write them out, or use fewer")
     return value
 
 

@@ -526,7 +526,7 @@ def test_a_run_that_goes_on_tells_what_changed_and_keeps_its_config_when_it_is_r
     assert "has finished" not in caplog.text
     main(["fit", "--config", "base.yaml", *run.split(), *more, "--model.objective.kl_coef", "0.1"])
     assert "model.objective.kl_coef: 0.0 -> 0.1, in force" in caplog.text
-    assert "has finished (2 of 2 rollouts are done)" in caplog.text and "raise model.max_rollouts" in caplog.text
+    assert "has finished (2 of 2 rollouts)" in caplog.text and "raise model.max_rollouts" in caplog.text
     assert "0.1" not in setting_texts_by_name(recorded.read_text())["model.objective.kl_coef"], (
         "nothing was trained with it"
     )

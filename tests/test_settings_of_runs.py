@@ -158,7 +158,7 @@ def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest
 def test_a_task_that_is_exchanged_between_two_starts_is_told(rollouts: int, twice: bool, tmp_path: Path) -> None:
     """In the middle of an epoch of two rollouts, and at its end, where Lightning reads back no position."""
     go_on(tmp_path, max_rollouts=rollouts)
-    with pytest.warns(UserWarning, match="training problems are others than the checkpoint's") as told:
+    with pytest.warns(UserWarning, match="training problems differ from the checkpoint's") as told:
         go_on(tmp_path, [[0, 2, 1], [3, 4, 2]], max_rollouts=rollouts + 1)
     assert sum("come twice" in str(one.message) for one in told) == twice
 

@@ -142,10 +142,10 @@ class ProblemLoader:
         now = f"{len(self.problems)} problems and seed {self.seed}"
         twice = ": some problems of this epoch come twice and some not at all" if state["position"] else ""
         if before != now and self.shuffle and twice:
-            rank_zero_warn(f"the checkpoint's order was that of {before}, now it is that of {now}{twice}")
+            rank_zero_warn(f"the checkpoint's order of problems had {before}, this run's has {now}{twice}")
         elif before == now and state["digest"] != self._problems_digest:
             rank_zero_warn(
-                f"the training problems are others than the checkpoint's, or in another order{twice}; unless that is "
+                f"the training problems differ from the checkpoint's, or are in another order{twice}; unless that is "
                 "meant, have load_problems return the same list at each start"
             )
 

@@ -85,7 +85,8 @@ def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
     with one_line_load_errors("adapter", source, MODEL_KEY):
         if json.loads((Path(source) / ADAPTER_CONFIG).read_text()).get("megatron_config"):
             raise ValueError(
-                f"{ADAPTER_CONFIG} sets megatron_config, for which PEFT imports what megatron_core names; remove it"
+                f"{ADAPTER_CONFIG} sets megatron_config, and PEFT would import the module that megatron_core names: "
+                "remove it"
             )
         saved = {name for name in load_peft_weights(source, device="cpu") if ".lora_" in name}
     try:

@@ -138,10 +138,10 @@ _HARMLESS |= {"output_router_logits"}
 
 
 class PromptGroups:
-    """Prompt and buffer columns of each row.
+    """Which prompt and which columns of the buffer each row reads.
 
-    Row i is one of B x G slots, those of a prompt side by side. Rows write into the same column at the same time, so
-    those that joined late have none before their first. Numbers of rows, prompts and columns are kept on the CPU.
+    Row i is one of B x G slots, those of a prompt side by side. All rows write each new column together, so rows
+    that joined later have no earlier columns. Numbers of rows, prompts and columns are kept on the CPU.
     """
 
     def __init__(self, prompt_mask: Tensor) -> None:
@@ -213,7 +213,7 @@ class PromptGroups:
         return by_prompt.reshape(len(self.bias), heads, self.size * repeats, size)
 
     def ungroup_to_rows(self, prompts: Tensor, repeats: int) -> Tensor:
-        """Undo :meth:`gather`: [B, K, G * R, D] by prompt as rows [n, K, R, D]."""
+        """Undo :meth:`group_by_prompt`: [B, K, G * R, D] by prompt as rows [n, K, R, D]."""
         count, heads, _, size = prompts.shape
         slots = prompts.view(count, heads, self.size, repeats, size).transpose(1, 2)
         return slots.reshape(count * self.size, heads, repeats, size)[self.slots]
@@ -312,7 +312,7 @@ class SharedDecoding(Decoding):
     def __init__(self, model: nn.Module, codec: Codec | None = None) -> None:
         super().__init__(model, codec)
         if not self._takes_positions:
-            raise UnsupportedModelError("the model finds positions in its mask, which shared prompts have none of")
+            raise UnsupportedModelError("the model takes positions from its mask, and shared prompts have no mask")
         self._groups: PromptGroups | None = None
 
     def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
@@ -322,7 +322,7 @@ class SharedDecoding(Decoding):
     def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, max_tokens: int) -> None:
         read = self._cache
         if type(read) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in read.layers):
-            raise UnsupportedModelError("the model keeps more of what it read than keys and values")
+            raise UnsupportedModelError("the model's cache holds not only keys and values")
         if self._groups is None:
             self._groups, self._positions = PromptGroups(prompt_mask), positions[:0]
             self._shared = Cache(layers=[SharedLayer(layer, self._groups) for layer in read.layers])

@@ -115,7 +115,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         return False
 
     def add_reference_if_saved(self, names: Collection[str]) -> None:
-        """Prepare to load a checkpoint with these weights, for example those of a refreshed reference."""
+        """Prepare for a checkpoint that holds weights of these names, such as a refreshed reference's."""
         return
 
     @typed_arguments

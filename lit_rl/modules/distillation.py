@@ -106,7 +106,7 @@ class Distillation(GRPO):
         super().__init__(policy, rewards, **options)
         if teacher == "policy" and hindsight is None:
             raise UsageError(
-                "a teacher that is the policy needs hindsight, or both are identical: set hindsight, or take another "
+                "without hindsight, a teacher that is the policy is identical to it: set hindsight, or take another "
                 "model or the reference"
             )
         if teacher is policy:

@@ -66,8 +66,8 @@ class GRPO(RolloutModule):
         assert self.rewards is not None
         if self.objective.penalises_rewards and getattr(baseline, "normalize", "none") != "none":
             raise UsageError(
-                "objective.kl_in reward with a baseline that divides by the spread of rewards: in groups of equal "
-                "rewards the KL counts as much for any kl_coef; set kl_in to loss, or the baseline's normalize to none"
+                "with objective.kl_in reward and a baseline that divides by the spread of rewards, any kl_coef has the "
+                "same effect in groups of equal rewards: set kl_in to loss, or the baseline's normalize to none"
             )
         if decouple_terms and (self.objective.penalises_rewards or self.rewards.is_clipped):
             raise UsageError(

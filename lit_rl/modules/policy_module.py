@@ -186,7 +186,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         if self.clock.is_over:
             count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
             rank_zero_info(
-                f"the run has finished ({count} are done), so nothing is trained: raise model.max_{self.clock.unit}s "
+                f"the run has finished ({count}), so nothing is trained: raise model.max_{self.clock.unit}s "
                 "to continue it, or begin another run with a new module in another folder"
             )
             self.stop_at_limit()
@@ -342,7 +342,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self.run_folder.mkdir(parents=True, exist_ok=True)
             torch.save(evidence, path)
         except OSError:  # which must not hide the error itself
-            saved = f"what it was made of could not be written to {self.run_folder}"
+            saved = f"the data of the update could not be written to {self.run_folder}"
         cause = likely_cause_of_nonfinite(evidence)
         raise NotFiniteError(f"{what} is {value} at update {step}: {cause}. The optimizer did not step; {saved}")
 

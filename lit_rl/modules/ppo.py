@@ -92,8 +92,8 @@ class PPO(RolloutModule):
         overlong = [term.name for term in self.rewards.terms if isinstance(term, OverlongPenalty) and term.weight]
         if critic_update.bootstrap_truncated and overlong:
             raise UsageError(
-                f"critic_update.bootstrap_truncated replaces the reward of cut rows, and with it all of {overlong[0]}: "
-                "leave one of them out"
+                f"critic_update.bootstrap_truncated replaces the reward of cut rows, {overlong[0]} included: use only "
+                "one of the two"
             )
         self.critic = critic
         self.estimator = estimator

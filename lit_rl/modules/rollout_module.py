@@ -145,8 +145,8 @@ class RolloutModule(PolicyModule):
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         if filtered:
             rank_zero_warn(
-                "training samples with top_k or top_p, but gradients are those of the unfiltered policy, so they are "
-                "biased and its entropy falls: leave both out of model.sampling (model.evaluate may have them)"
+                "the training sampler uses top_k or top_p, but gradients are of the unfiltered policy: they are biased "
+                "and its entropy falls; leave both out of model.sampling (model.evaluate may have them)"
             )
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobComputer(policy, objective, update, sampling)
@@ -261,8 +261,8 @@ class RolloutModule(PolicyModule):
             self._without_reward = 0 if rewards.valid.any() else self._without_reward + 1
         if self._without_reward >= MAX_ROLLOUTS_WITHOUT_REWARD:
             raise InfrastructureError(
-                f"no completion of the last {self._without_reward} rollouts got a reward; the last one said: "
-                f"{next(iter(rewards.reasons.values()))}. Check whether that term's model, server or program works"
+                f"no completion of the last {self._without_reward} rollouts got a reward; the last reason: "
+                f"{next(iter(rewards.reasons.values()))}. Check that this term's model, server or program works"
             )
         return rewards
 
@@ -459,7 +459,7 @@ class RolloutModule(PolicyModule):
         super().on_fit_start()
         if self._chose_correction and self.objective.correction is not None:
             rank_zero_info(
-                f"other weights than the policy's may have sampled, so losses are weighted by "
+                f"samples may come from older or other weights, so losses are weighted by "
                 f"{self.objective.correction}; objective.correction: null switches this off"
             )
 

@@ -135,7 +135,7 @@ class FSDP2Strategy(ModelParallelStrategy):
                 + (f" in {self.replicas} replicas" if self.replicas > 1 else "")
                 + f"; rank 0 holds {own:,}; gathered in {dtype}"
                 + (", shares and optimizer on the CPU" if self.offload else "")
-                + (", a prompt once for each completion" if shared else "")
+                + (", with a prompt of its own for each completion" if shared else "")
             )
         super().setup(trainer)
 

@@ -150,9 +150,9 @@ def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     changed = [replace(problem, prompt=f"{problem.prompt}!") for problem in problems]
     module = make()
     module.policy.load()
-    with pytest.raises(ValueError, match="several turns need the tokenizer"):
+    with pytest.raises(ValueError, match="multi-turn completions need the tokenizer"):
         module.completions_and_group_size(changed)
-    with pytest.raises(ValueError, match="no other demonstrations in their batches"):
+    with pytest.raises(ValueError, match="batches without other demonstrations"):
         module.completions_and_group_size([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
     one_turn = [problem for problem in changed if len(problem.fields["row"].turns) == 1]
     completions, _ = module.completions_and_group_size(one_turn)

@@ -126,7 +126,7 @@ def test_a_terminal_is_drawn_every_second_while_one_rollout_goes_on(
     console = Console(file=drawings, width=80, height=24, force_terminal=True)
     monkeypatch.setattr("lit_rl.callbacks.progress_screen._console", lambda: console)
     module = build_module(byte_tokenizer, max_rollouts=1)
-    inner = module.reward
+    inner = module.compute_rewards
 
     def slow(rollout: Any) -> Any:
         before = drawings.tell()

@@ -138,7 +138,7 @@ KINDS = [*(baseline(normalize) for baseline in BASELINES for normalize in NORMAL
 @pytest.mark.parametrize("kind", [*KINDS, BatchMean()], ids=lambda kind: str(kind).partition(" object at")[0])
 def test_failures_change_nothing_for_the_rest(kind: RowAdvantages) -> None:
     """Item 16: the same numbers as if the failed completions had never been sampled."""
-    rewards = random_rewards()
+    rewards = random_rewards().abs()  # MaxRewards refuses negative ones
     valid = torch.ones(5, 8, dtype=torch.bool)
     valid[:, [2, 5]] = False
     padded = torch.full((5, 8), math.inf, dtype=torch.float64)
@@ -206,9 +206,9 @@ def test_batch_advantages_of_two_ranks_equal_those_of_one(kind: GroupMean, group
 
 
 def test_max_rewards_keeps_the_best_of_each_group() -> None:
-    rewards = torch.tensor([[3.0, 5.0, 5.0, 1.0], [4.0, 4.0, 0.0, 0.0], [-1.0, -2.0, 7.0, -3.0]])
+    rewards = torch.tensor([[3.0, 5.0, 5.0, 1.0], [4.0, 4.0, 0.0, 0.0], [2.0, 1.0, 7.0, 0.0]])
     valid = torch.tensor([[True] * 4, [True, False, True, True], [True, True, False, True]])
-    want = [[0.0, 5.0, 5.0, 0.0], [4.0, 0.0, 0.0, 0.0], [-1.0, 0.0, 0.0, 0.0]]
+    want = [[0.0, 5.0, 5.0, 0.0], [4.0, 0.0, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0]]
     assert over(MaxRewards(), rewards, valid).tolist() == want
 
 

@@ -127,7 +127,7 @@ def test_a_reward_is_not_penalised_by_the_kl_of_an_older_sampler() -> None:
 def test_a_kl_in_the_reward_is_not_divided_by_the_spread_of_equal_rewards() -> None:
     penalty = Objective(kl_coef=1e-5, kl_in="reward")
     rewards = [AnswerReward(lambda answer: 0.0)]
-    with pytest.raises(UsageError, match="kl_in reward with a baseline that divides by the spread"):
+    with pytest.raises(UsageError, match="kl_in reward and a baseline that divides by the spread"):
         GRPO(PrefixPolicy(), rewards, objective=penalty)
     policy, reference = PrefixPolicy(2, 2, 1), PrefixPolicy(2, 2, 5)
     moved = []
@@ -154,7 +154,7 @@ def test_a_moving_average_of_bfloat16_weights_is_refused(tmp_path: Path, byte_to
 
 def test_filtered_samples_for_training_are_warned_about() -> None:
     rewards = [AnswerReward(first_token_decides)]
-    with pytest.warns(UserWarning, match="training samples with top_k or top_p"):
+    with pytest.warns(UserWarning, match="the training sampler uses top_k or top_p"):
         GRPO(PrefixPolicy(), rewards, sampling=Sampling(num_samples=2, top_p=0.9))
 
 

@@ -343,12 +343,13 @@ def test_a_kl_in_the_reward_is_taken_off_before_the_baseline(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("gamma", "mask_truncated"), [(1.0, False), (0.5, True)])
 def test_reinforce_takes_the_steps_of_its_formula(tmp_path: Path, gamma: float, mask_truncated: bool) -> None:
-    """The mean of all judged rows is taken off; undiscounted it leaves group 1 nothing."""
+    """The mean of all other judged rows is taken off."""
     options: dict[str, Any] = {"gamma": gamma, "mask_truncated": mask_truncated, "aggregate": "sequence_mean"}
     options |= {"baseline": BatchMean(normalize="none"), "objective": LOSSES["plain"][0]}
     module, logged = learned(tmp_path, REINFORCE, **options)
+    others = {i: (sum(REWARDS.values()) - r) / (len(REWARDS) - 1) for i, r in REWARDS.items()}
     advantages = {
-        i: [r * gamma**left - 0.5 for left in reversed(range(len(ROWS[i].moves)))] for i, r in REWARDS.items()
+        i: [r * gamma**left - others[i] for left in reversed(range(len(ROWS[i].moves)))] for i, r in REWARDS.items()
     }
     counted = KEPT if mask_truncated else JUDGED
     expect(module, logged, advantages, counted, LOSSES["plain"][1], "sequence_mean")

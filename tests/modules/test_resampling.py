@@ -135,7 +135,7 @@ def test_what_could_not_be_judged_is_no_failure_of_a_group() -> None:
     verdicts = [passed, ours, passed, wrong, wrong, ours, passed, wrong, ours, ours, ours, ours]
     judgements = [SimpleNamespace(outcome=Outcome(verdict)) for verdict in verdicts]
     groups = {number: list(range(number * 3, number * 3 + 3)) for number in range(4)}
-    rollout: Any = SimpleNamespace(judgements=judgements, completions=SimpleNamespace(groups=lambda: groups))
+    rollout: Any = SimpleNamespace(judgements=judgements, completions=SimpleNamespace(rows_by_group=lambda: groups))
     assert one_sided_groups(rollout) == [0, 1, 3]
 
 

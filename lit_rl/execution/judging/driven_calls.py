@@ -48,7 +48,7 @@ _JAVA_CLASS = re.compile(r"\b(?:class|interface|record|enum)\s+(\w+)")
 
 
 def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
-    """Make one call per case, in order, in a driver's process (Python has its own way); compare the values here."""
+    """Make one call per case, in order, in a driver's process (for Python see ``calls``); compare the values here."""
     if check.language == "python":
         return judge_python_calls(client, program, check)
     if not program.strip():

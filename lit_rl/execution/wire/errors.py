@@ -82,7 +82,7 @@ def plain_attributes_of(error: BaseException) -> dict[str, Any]:
 
 
 def set_attributes(error: BaseException, attributes: Any) -> None:
-    """Give an exception the attributes that the other side sent; of its class's own only ``filename`` etc."""
+    """Set the attributes that the other side sent; of those that its class defines, only ``filename`` etc."""
     if type(attributes) is not dict:
         raise TypeError("no attributes")
     for name, value in list(attributes.items())[:_MAX_ITEMS]:

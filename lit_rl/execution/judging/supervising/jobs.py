@@ -48,7 +48,7 @@ def _lost_on_error() -> Iterator[None]:
 
 
 class KilledFromOutside(Exception):
-    """Neither we nor a limit killed a process of a job, so its end says nothing about the program."""
+    """A process of a job was killed, but neither by us nor by a limit: its end tells nothing of the program."""
 
 
 class ChildUsage(NamedTuple):
