@@ -138,7 +138,7 @@ def test_other_problems_of_the_same_number_are_told(taken: int, twice: bool, rec
     state = first.state_dict() | ({} if twice else {"epoch": 1, "position": 0})
     ProblemLoader(problems(12), 3, shuffle=True, drop_last=True).load_state_dict(state)
     for others in (given[::-1], [*given[:-1], replace(given[-1], prompt="another")]):
-        with pytest.warns(UserWarning, match="others than the checkpoint's, or in another order") as answer:
+        with pytest.warns(UserWarning, match="differ from the checkpoint's, or are in another order") as answer:
             ProblemLoader(others, 3, shuffle=True, drop_last=True).load_state_dict(state)
         assert ("come twice" in str(answer[0].message)) is twice
     assert not recwarn.list

@@ -50,7 +50,7 @@ def last_token_decides(answer: tuple[int, ...]) -> TermScore:
 def test_a_baseline_leaves_the_expected_gradient_of_reinforce_where_it_was(
     baseline: Any, reward: Any, options: dict[str, Any]
 ) -> None:
-    """A row's own reward in its baseline could weigh more than what is left of it; rewards are float32."""
+    """Item 81: a row's own reward in its baseline could weigh more than what is left of it; rewards are float32."""
     policy = PrefixPolicy(length=3)
     make = partial(REINFORCE, policy, [AnswerReward(reward)], objective=PLAIN, update=ONE_SUM, sampling=TWO, **options)
     expected = expected_gradient(make(), 2)
@@ -76,7 +76,7 @@ def test_a_row_that_has_nothing_to_be_compared_with_has_no_advantage() -> None:
 
 
 def test_the_best_of_negative_rewards_is_refused() -> None:
-    """The better of two failures would become less likely than the worse one."""
+    """Item 84: the better of two failures would become less likely than the worse one."""
     with pytest.raises(UsageError, match="MaxRewards needs rewards of at least 0"):
         MaxRewards()(torch.tensor([-0.3, -1.0]), torch.tensor([True, True]), torch.tensor([1, 1]))
     assert MaxRewards()(torch.tensor([2.0, -1.0]), torch.tensor([True, False]), torch.tensor([1, 1])).tolist() == [
@@ -93,7 +93,7 @@ def with_reference(module: Any, reference: PrefixPolicy) -> Any:
 
 @pytest.mark.parametrize("loss", ["corrected", "weighted"])
 def test_the_kl_in_the_loss_of_rows_that_older_weights_sampled_has_its_gradient(loss: str) -> None:
-    """That of each token's KL at the prefixes which the sampler visits."""
+    """Item 82: that of each token's KL at the prefixes which the sampler visits."""
     policy, reference, older = PrefixPolicy(3, 2, 1), PrefixPolicy(3, 2, 9), PrefixPolicy(3, 2, 21)
     table = older.table.detach()
     objective = Objective(PolicyGradient(), kl_coef=1.0, correction=TruncatedWeights(cap=1e9))
@@ -125,6 +125,7 @@ def test_a_reward_is_not_penalised_by_the_kl_of_an_older_sampler() -> None:
 
 
 def test_a_kl_in_the_reward_is_not_divided_by_the_spread_of_equal_rewards() -> None:
+    """Item 84."""
     penalty = Objective(kl_coef=1e-5, kl_in="reward")
     rewards = [AnswerReward(lambda answer: 0.0)]
     with pytest.raises(UsageError, match="kl_in reward and a baseline that divides by the spread"):
@@ -139,7 +140,7 @@ def test_a_kl_in_the_reward_is_not_divided_by_the_spread_of_equal_rewards() -> N
 
 
 def test_a_moving_average_of_bfloat16_weights_is_refused(tmp_path: Path, byte_tokenizer: str) -> None:
-    """Steps of a share of 0.05 are below half of a bfloat16 step: the reference would stay where it was."""
+    """Item 84: steps of a share of 0.05 are below half of a bfloat16 step: the reference would stay where it was."""
     for dtype, share, is_refused in (("bfloat16", 0.05, True), ("float32", 0.05, False), ("bfloat16", 1.0, False)):
         policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype=dtype)
         policy.load()
@@ -159,14 +160,16 @@ def test_filtered_samples_for_training_are_warned_about() -> None:
 
 
 def test_the_bootstrap_of_cut_rows_does_not_swallow_the_penalty_for_being_cut(byte_tokenizer: str) -> None:
+    """Item 84."""
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     make = partial(PPO, policy, critic=SeparateCritic(), critic_update=CriticConfig(bootstrap_truncated=True))
-    with pytest.raises(UsageError, match=r"bootstrap_truncated replaces the reward of cut rows.* all of overlong"):
+    with pytest.raises(UsageError, match=r"bootstrap_truncated replaces the reward of cut rows.* overlong included"):
         make([OverlongPenalty(16, 4)])
     make([OverlongPenalty(16, 4, weight=0.0), AnswerReward(first_token_decides)])
 
 
 def test_dpo_learns_no_end_where_a_token_limit_was(tmp_path: Path, byte_tokenizer: str) -> None:
+    """Item 83: a cut text of four tokens stays four tokens."""
     problem = Problem("p", "w", TokenTarget())
     (pair,) = make_pairs(problem, ["ab", "cdef"], [1.0, 0.0], [True, False], margin=0.5)
     assert (pair.chosen_finished, pair.rejected_finished) == (True, False)
