@@ -10,7 +10,7 @@ ENDINGS = {
     "system_exit_in_a_function": "def f():\n    print('last')\n    raise SystemExit(0)\nprint('main')\nf()",
     "exit_function": "import atexit\natexit.register(print, 'last')\nprint('main')",
     "exit_functions_in_reverse": "import atexit\natexit.register(print, 'last')\natexit.register(print, 'main')",
-    "thread_that_outlives_main": "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.05), print('last'))).start()\nprint('main')",
+    "thread_that_outlives_main": "import threading\nprinted = threading.Event()\nthreading.Thread(target=lambda: (printed.wait(), print('last'))).start()\nprint('main')\nprinted.set()",
     "pool_not_shut_down": "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\nprint('main')\npool.submit(print, 'last')",
     "thread_pool_of_multiprocessing": "from multiprocessing.dummy import Pool\nprint('main')\nwith Pool(2) as pool: print(*pool.map(str, ['last']))",
     "thread_pool_closed_and_joined": "from multiprocessing.pool import ThreadPool\nprint('main')\npool = ThreadPool(2)\nprint(*pool.imap_unordered(str, ['last']))\npool.close(); pool.join()",
