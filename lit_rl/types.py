@@ -485,7 +485,7 @@ class Experience:
         old_logprobs: [N, T] nats before the first update: by the training forward, or of the sampler for stale rows
             without a correction; ``None`` where nothing reads them.
         ref_logprobs: [N, T] nats under the reference.
-        token_rewards: [N, T] credit plus KL penalty (actor-critic).
+        token_rewards: [N, T] credit minus the KL, where that is in the reward, and in PPO.
         old_values: [N, T] critic's values before the update, reward units.
         returns: [N, T] the critic's target, reward units.
         teacher_mask: [N, T] bool, tokens that a teacher corrects.

@@ -44,7 +44,7 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
         logprobs: any shape, nats, of the sampled tokens under the policy. May carry the gradient.
         ref_logprobs: shape of ``logprobs``, the same tokens under the reference. No gradient.
         kind: ``k1``, ``k2``, ``k3`` or ``k3_weighted``.
-        old_logprobs: shape of ``logprobs``, the same tokens under the policy that sampled. No gradient. Read by
+        old_logprobs: shape of ``logprobs``, the same tokens under the old policy. No gradient. Read by
             ``k3_weighted`` only.
 
     Returns:

@@ -186,7 +186,7 @@ class Clipped(Loss):
         return -objective
 
     def metrics(self, tokens: Tokens) -> dict[str, Tensor]:
-        """Share of tokens whose gradient the clip took away; 0 on a rollout's first update, unless its rows are stale.
+        """Share of tokens whose gradient the clip took away; 0 on a rollout's first update, but for stale rows.
 
         mean over tokens of [ratio > 1 + clip_high and A > 0] or [A < 0 and (ratio < 1 - clip_low or > dual_clip)]
         """

@@ -1,8 +1,8 @@
 """Probability ratios of tokens and completions under the policy, and the metrics to monitor them.
 
 Letters: N completions, T completion tokens. ``logprobs`` [N, T] are nats of the sampled tokens under the
-policy being trained and carry the gradient; ``old_logprobs`` are the same tokens under the policy that
-sampled them and do not.
+policy being trained and carry the gradient; ``old_logprobs`` are the same tokens under the old
+policy and do not.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def approximate_kl(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tens
 
     Args:
         logprobs: [N, T] nats.
-        old_logprobs: [N, T] nats, of the policy that sampled.
+        old_logprobs: [N, T] nats, of the old policy.
         mask: [N, T] bool.
 
     Returns:

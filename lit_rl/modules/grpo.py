@@ -40,7 +40,8 @@ class GRPO(RolloutModule):
         policy: the policy to train.
         rewards: reward terms.
         baseline: from rewards to advantages, a class of :mod:`lit_rl.math.advantages` or one of your own: ``GroupMean``
-            (GRPO; with ``normalize: none`` Dr. GRPO, ``mean`` MaxRL), ``LeaveOneOut`` (RLOO), ``BatchMean``,
+            (GRPO divides by ``std``, with ``normalize`` by the rollout's ``batch_std``, by the group's ``mean``, as
+            MaxRL does, or by nothing, ``none``, as Dr. GRPO does), ``LeaveOneOut`` (RLOO), ``BatchMean``,
             ``NoBaseline`` (the bare reward), or ``MaxRewards`` (only the largest rewards of a group).
         decouple_terms: compare each reward term on its own, then sum by weight (GDPO), so that a term with a large
             spread does not hide one with a small spread; see :func:`lit_rl.math.advantages.decoupled_advantages`.

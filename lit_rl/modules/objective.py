@@ -53,7 +53,8 @@ class Objective:
             with ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).
         kl_coef: weight of the KL to the reference; 0 needs no reference at all.
         kl_kind: estimator of the KL; :func:`lit_rl.math.kl.kl_estimate` explains their gradients. ``None``
-            for an unbiased gradient: ``k1`` in the reward and ``k3_weighted`` in the loss.
+            for an unbiased gradient: ``k1`` in the reward and ``k3_weighted`` in the loss, w * (r - 1 - log r) with
+            r = reference / policy and w = policy / old policy.
         kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward; ``None`` for
             ``reward`` in PPO, whose critic then predicts it, and ``loss`` in every other algorithm.
         entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
@@ -61,7 +62,8 @@ class Objective:
             under the sampler, by a class such as :class:`lit_rl.math.losses.TruncatedWeights` (TIS) or
             :class:`lit_rl.math.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. With a correction, the old
             policy of the ratio is the one when the updates begin, for stale rows too. ``auto`` is ``TruncatedWeights``
-            if the engine holds its own weights or ``staleness`` is 1, else ``None``.
+            if the engine holds its own weights or ``staleness`` is 1, and neither ``loss`` nor a filter of the samples
+            (``top_k``, ``top_p``) stands in the way, else ``None``.
     """
 
     loss: Loss = Clipped()  # noqa: RUF009  # frozen

@@ -151,14 +151,14 @@ class RolloutModule(PolicyModule):
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobComputer(policy, objective, update, sampling)
         self.on_policy = update.steps == 1
-        self.dealt: tuple[Minibatch, ...] = ()  # of the current rollout, once something was read
+        self.dealt: tuple[Minibatch, ...] = ()  # of the current rollout
         self.trace = UpdateTrace()
         self._without_reward = 0  # rollouts in a row
         self._compared: RowAdvantages | None = None
 
     @property
     def reference(self) -> NoGradScorer | None:
-        """The policy that the KL is measured to, by default where training began; ``None`` without a KL."""
+        """The policy that the KL is measured to, by default where training began; ``None`` if nothing reads one."""
         return self.logprobs.reference
 
     @property
@@ -319,8 +319,9 @@ class RolloutModule(PolicyModule):
     def update_once(self, experience: Experience, minibatch: Minibatch, trained: Tensor, means: Means) -> bool:
         """One optimizer step on a minibatch; none if no row of any rank can move a weight.
 
-        A loss or gradient norm that is not finite ends the run before the step: ``NotFiniteError``, with the evidence
-        in a file.
+        A loss or gradient norm that is not finite ends the run before the step, whatever the settings:
+        ``PolicyModule.require_finite`` raises ``NotFiniteError``, for a loss on its own rank, for the gradient on all,
+        with the evidence in a file.
 
         Returns:
             False if the KL already exceeds ``max_kl``: no rank takes this step, and the rollout gets no more updates.
