@@ -73,8 +73,8 @@ class UpdateTrace:
     Attributes:
         micro: n rows that are being learned from.
         logprobs: [n, T] nats of the policy, once its forward pass is done.
-        recorded: of the rollout, [N, T] nats by name: ``logprobs`` and, where computed, ``entropy`` of each token in the
-            forward pass of the last update that its row was part of; NaN in rows that were not trained.
+        recorded: of the rollout, [N, T] nats by name: ``logprobs`` and, where computed, ``entropy`` of each token in
+            the forward pass of the last update that its row was part of; NaN in rows that were not trained.
     """
 
     micro: Experience | None
