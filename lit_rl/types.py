@@ -406,14 +406,6 @@ class Completions:
             rows.setdefault(number, []).append(row)
         return rows
 
-    def keep_first_turns(self, number: int) -> Completions:
-        """The rows as they were when this many turns had been said; a row with fewer stays as it is."""
-        turns = tuple(turns[:number] for turns in self.turns)
-        ends = torch.tensor([of_row[-1].end for of_row in turns], device=self.completion_ids.device)
-        before_end = torch.arange(self.completion_ids.shape[1], device=ends.device) < ends[:, None]
-        chosen, there = self.completion_mask & before_end, self.token_mask & before_end
-        return replace(self, turns=turns, completion_mask=chosen, token_mask=there)
-
     def trim(self) -> Completions:
         """The same completions without columns that are padding in every row."""
         host = self.on_host

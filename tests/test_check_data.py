@@ -204,6 +204,21 @@ def test_malformed_rows_are_counted_by_cause_and_split_and_the_others_are_checke
         OwnRows(str(tmp_path)).problems("train")
 
 
+def test_a_row_that_two_splits_read_is_one_row_and_a_file_of_another_task_is_called_that(
+    tmp_path: Path, sandbox: Sandbox
+) -> None:
+    for name, rows in (("one", ['{"id": "4"}', json.dumps({"id": "1", "prompt": HEAD})]), ("none", ['{"id": "4"}'])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
+
+        class OneFile(OwnRows):
+            def load_problems(self, split: Split) -> list[Problem]:
+                return list(parse_rows(read_rows(self.path), self.parse))
+
+        report = check_task(OneFile(str(tmp_path / f"{name}.jsonl")), sandbox).report_text().splitlines()
+        assert "1 rows make no problem" in report[0] and "field 'prompt' is missing: 1 rows" in report
+        assert any(line.startswith("what to do") for line in report) == (name == "none")
+
+
 SWAPPED = '''
 from dataclasses import replace
 

@@ -11,6 +11,7 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[1] / "configs/slurm/fit_with_vllm.sbatch"
 SRUN = """#!/usr/bin/env bash
 echo "$@" >> $CALLS
+printf '%s\n' "$@" >> $CALLS.words
 if [[ "$*" == *api_server* ]]; then
   [[ $SERVER == dies ]] && exit 1
   exec sleep 30
@@ -72,3 +73,11 @@ def test_a_job_is_requeued_when_it_was_stopped_or_lost_its_server(
     ended, calls, _ = submit(tmp_path, STATUS=status, SERVER=server, SLURM_RESTART_COUNT=restarts)
     assert ("scontrol requeue 7" in calls) == requeued
     assert requeued or ended == int(status)
+
+
+def test_a_command_of_several_words_starts_the_run(tmp_path: Path) -> None:
+    """As in a container."""
+    status, _, _ = submit(tmp_path, LIT_RL="apptainer exec image.sif lit-rl")
+    words = (tmp_path / "calls.words").read_text().splitlines()
+    assert status == 0
+    assert words[words.index("apptainer") :][:5] == ["apptainer", "exec", "image.sif", "lit-rl", "fit"]

@@ -16,6 +16,7 @@ _SURROUNDS = re.compile(
     r"|Subclass types expect|Not a valid subclass|a class path|a dict |Expected a path but"
 )
 """Lines of a parser about other types that it tried, and around its reasons."""
+_VERB = re.compile(rf"\b({'|'.join(RUNS)})\.")
 _SYNONYMS = {"train": "fit", "eval": "validate", "evaluate": "validate", "sample": "predict", "merge": "export"}
 
 
@@ -42,7 +43,7 @@ def shorten_parser_message(message: str) -> str:
     reasons = [line for line in reasons if not line.startswith("Expected a <class")] or reasons
     text = ": ".join([*keys[:1], *reasons[-1:]]) if len(lines) > 1 else message
     if "arguments are required: " in text:
-        text = f"{text.replace('fit.', '')}; give them in a --config FILE (lit-rl configs lists some) or one by one"
+        text = f"{_VERB.sub('', text)}; give them in a --config FILE (lit-rl configs lists some) or one by one"
     return text
 
 

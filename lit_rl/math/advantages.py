@@ -125,8 +125,9 @@ class Baseline(RowAdvantages):
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`.
 
-        A row's own score must not be part of it: of a reward-to-go that is discounted, or spread over tokens, less than
-        the share in the baseline may be left, and the gradient turns round. NaN where there is nothing to compare with.
+        For ``REINFORCE`` a row's own score must not be part of it: of a reward-to-go that is discounted, or spread over
+        tokens, less than the share in the baseline may be left, and the gradient turns round. NaN where there is
+        nothing to compare with.
         """
 
     def checked_expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:

@@ -140,7 +140,7 @@ class LogprobComputer:
             refreshes = self.update.refresh_reference_every is not None
             self.reference = self.policy.make_reference(will_refresh=refreshes)
             weights = [] if self.reference.own is None else list(self.reference.own.parameters())
-            if self.update.refresh_reference_share < 1 and any(one.element_size() < 4 for one in weights):
+            if refreshes and self.update.refresh_reference_share < 1 and any(one.element_size() < 4 for one in weights):
                 raise UsageError(
                     f"update.refresh_reference_share {self.update.refresh_reference_share} averages weights, and small "
                     f"steps are lost in {weights[0].dtype}: use LoRA, float32 weights, or a share of 1"

@@ -13,7 +13,7 @@ from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rollout import reference_answer, restore_rows
 from lit_rl.rollout.sampling_loop import pad_conversations
-from lit_rl.types import Completions, Problem
+from lit_rl.types import Completions, Problem, StopReason
 
 
 class SFT(TextModule):
@@ -33,6 +33,11 @@ class SFT(TextModule):
     def texts(self, problem: Problem) -> tuple[str, ...]:
         known = problem.reference is not None or "demonstration" in problem.fields
         return (demonstration(problem),) if known else ()
+
+    def finished(self, problem: Problem) -> tuple[bool, ...]:
+        row = problem.fields.get("row")
+        ends = row is None or row.turns[-1].stop_reason != StopReason.LENGTH
+        return (ends,) * len(self.texts(problem))
 
     def encode_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
         row = problem.fields.get("row")

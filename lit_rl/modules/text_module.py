@@ -121,7 +121,10 @@ class TextModule(PolicyModule):
     def encode_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
         """Ids of a problem's texts; of one that certainly has room none."""
         given = self.policy.codec.encode_completion
-        return [given(text)[0] if len(text.encode()) + _MORE_TOKENS > room else () for text in self.texts(problem)]
+        return [
+            given(text, is_finished=is_finished)[0] if len(text.encode()) + _MORE_TOKENS > room else ()
+            for text, is_finished in zip(self.texts(problem), self.finished(problem), strict=True)
+        ]
 
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
         """Return whether something to learn is left of texts that were cut to these ids."""

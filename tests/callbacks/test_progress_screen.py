@@ -315,3 +315,14 @@ LINES = {
 def test_a_sampling_is_one_line(case: str) -> None:
     prefix, metrics, line = LINES[case]
     assert sampling_line(module(), prefix, metrics) == line
+
+
+def test_a_run_that_max_steps_ended_says_what_it_counts(
+    byte_tokenizer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two updates end a run of four rollouts; one that reaches its own limit first does not mention them."""
+    for max_steps, says in ((2, True), (9, False)):
+        run(build_module(byte_tokenizer, max_rollouts=4), tmp_path / str(max_steps), max_steps=max_steps)
+        out, _ = capsys.readouterr()
+        assert (f"; trainer.max_steps {max_steps} counts updates" in out) == says
+        assert ("stopped   2 rollouts" in out) == says

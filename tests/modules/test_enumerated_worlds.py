@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from lit_rl.math.losses import Clipped, ImportanceSampling, PolicyGradient, Toke
 from lit_rl.models import CausalLM
 from lit_rl.models.critic import SeparateCritic
 from lit_rl.models.reference import FrozenCopy
-from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, Objective, RolloutConfig, UpdateConfig
+from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutConfig, UpdateConfig
 from lit_rl.modules.settings import CriticConfig
 from lit_rl.reports.summary import _add_turn_metrics
 from lit_rl.rewards import OverlongPenalty, Span, TermScore
@@ -182,6 +183,19 @@ def test_dpo_learns_no_end_where_a_token_limit_was(tmp_path: Path, byte_tokenize
         completions, _ = module.completions_and_group_size([one])
         assert completions.lengths.tolist() == lengths and completions.truncated.tolist() == truncated
         assert completions.texts == ("ab", "cdef")
+
+
+def test_sft_learns_no_end_of_a_completion_that_was_cut(byte_tokenizer: str) -> None:
+    """Item 83: also where another policy's tokens are written anew; a plain demonstration ends."""
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
+    policy.load()
+    turns = {name: SimpleNamespace(stop_reason=name) for name in ("length", "eos")}
+    of_others = [
+        {"demonstration": "abcd", "row": SimpleNamespace(turns=[turn], prompt_ids=(1, 2))} for turn in turns.values()
+    ]
+    problems = [Problem("p", "w", TokenTarget(), fields=fields) for fields in (*of_others, {"demonstration": "ab"})]
+    completions, _ = SFT(policy).completions_and_group_size(problems)
+    assert completions.lengths.tolist() == [4, 5, 3] and completions.truncated.tolist() == [True, False, False]
 
 
 def test_the_clip_fraction_counts_what_the_dual_clip_silences() -> None:
