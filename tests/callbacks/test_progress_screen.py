@@ -323,7 +323,13 @@ def test_a_run_that_max_steps_ended_says_what_it_counts(
     """Two updates end a run of four rollouts; one that an epoch ended, or its own limit, does not mention them."""
     for max_steps, max_epochs, says in ((2, -1, True), (9, 1, False), (9, -1, False)):
         module = build_module(byte_tokenizer, max_rollouts=4)
-        run(module, tmp_path / f"{max_steps} {max_epochs}", max_steps=max_steps, max_epochs=max_epochs)
+        run(
+            module,
+            tmp_path / f"{max_steps} {max_epochs}",
+            max_steps=max_steps,
+            max_epochs=max_epochs,
+            limit_train_batches=3,
+        )
         out, _ = capsys.readouterr()
         assert (f"; trainer.max_steps {max_steps} counts updates" in out) == says
         assert (module.clock.count < 4) == (max_steps == 2 or max_epochs == 1)
