@@ -11,11 +11,11 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[1] / "configs/slurm/fit_with_vllm.sbatch"
 SRUN = """#!/usr/bin/env bash
 echo "$@" >> $CALLS
-printf '%s\n' "$@" >> $CALLS.words
 if [[ "$*" == *api_server* ]]; then
   [[ $SERVER == dies ]] && exit 1
   exec sleep 30
 fi
+printf '%s\\n' "$@" > $CALLS.words  # of the trainer alone
 sleep 0.3
 exit $STATUS
 """
