@@ -85,6 +85,8 @@ class DPO(TextModule):
         return pair.chosen, pair.rejected
 
     def finished(self, problem: Problem) -> tuple[bool, ...]:
+        if "pair" not in problem.fields:
+            return ()
         pair = pair_from_problem(problem)
         return pair.chosen_finished, pair.rejected_finished
 
