@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import linear
+
+from lit_rl.math.products import linear, matmul, suits_onednn
 
 _ROWS = 4096
 BLOCK_ON_CPU = 2**22
@@ -250,7 +251,7 @@ def _product_gradients(
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     """``total += left @ right``, also where the total is wider than the product."""
     with torch.autocast(total.device.type, enabled=False):
-        if total.dtype == left.dtype:
+        if total.dtype == left.dtype and not suits_onednn(left, right):
             total.addmm_(left, right)
         else:
-            total += left @ right
+            total += matmul(left, right)

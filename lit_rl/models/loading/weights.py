@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 
 from lit_rl.errors import ArgumentError, UsageError, did_you_mean
+from lit_rl.math.products import use_fast_products
 from lit_rl.models.adapters import (
     POLICY,
     LoRA,
@@ -106,6 +107,7 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
             model = (_from_adapter if is_adapter else _from_pretrained)(spec, source)
         if tokenizer is not None:
             _require_rows(model, tokenizer)
+        use_fast_products(model)
         if spec.lora is None:
             return model
         # Its second matrix is zero, so switching it off gives the start.
