@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-MIN_WEIGHTS = 2**18
+MIN_WEIGHTS = 100_000
 """Smaller matrices gain less than the detour through Python costs."""
 
 

@@ -52,9 +52,9 @@ def test_values_and_gradients_are_those_of_float64_up_to_rounding() -> None:
 
 def test_what_does_not_suit_is_left_to_torch_bit_for_bit() -> None:
     inputs, weight, bias = operands(5)
-    small = weight[:300]
+    small = weight[:150]
     with patch.object(products, "_onednn", side_effect=AssertionError):
-        assert torch.equal(products.linear(inputs, small, bias[:300]), functional.linear(inputs, small, bias[:300]))
+        assert torch.equal(products.linear(inputs, small, bias[:150]), functional.linear(inputs, small, bias[:150]))
         for dtype in (torch.float64, torch.bfloat16):
             converted = [one.to(dtype) for one in (inputs, weight, bias)]
             assert torch.equal(products.linear(*converted), functional.linear(*converted))
@@ -84,7 +84,7 @@ def test_a_model_with_large_layers_learns_and_is_copied_and_saved_as_before(
     policy = CausalLM(config=config, tokenizer=byte_tokenizer)
     policy.load()
     fast = [name for name, layer in policy.model.named_modules() if isinstance(layer, products.FastLinear)]
-    assert len(fast) >= 5  # queries, output, and three of the block; keys and values are smaller
+    assert len(fast) == 8  # four of the attention, three of the block, and the output matrix
     with patch.object(products, "onednn_is_faster", lambda: False):
         plain = CausalLM(config=config, tokenizer=byte_tokenizer)
         plain.load()
