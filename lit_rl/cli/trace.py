@@ -255,7 +255,7 @@ def _quantise_frozen_layers(model: Any) -> None:
     output = model.get_output_embeddings()
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) is nn.Linear and child is not output and not child.weight.requires_grad:
+            if isinstance(child, nn.Linear) and child is not output and not child.weight.requires_grad:
                 setattr(parent, name, _FourBits(child))
 
 

@@ -22,6 +22,7 @@ from torch.distributed.fsdp import FSDPModule
 from lit_rl.errors import UsageError
 from lit_rl.math.linear_head import LinearHead, to_weight_dtype
 from lit_rl.math.logprobs import Projection
+from lit_rl.math.products import FastLinear
 from lit_rl.training.ranks import eval_mode
 
 
@@ -141,7 +142,7 @@ def output_projection(model: Any) -> Projection:
 
 def is_plain_linear(layer: Any) -> bool:
     """Return whether a layer is a linear layer of torch on plain tensors, and calling it does nothing else."""
-    if type(layer) is not nn.Linear or "forward" in vars(layer):
+    if type(layer) not in (nn.Linear, FastLinear) or "forward" in vars(layer):
         return False
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
     kinds = {type(tensor) for tensor in (layer.weight, layer.bias)}
