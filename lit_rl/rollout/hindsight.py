@@ -79,6 +79,22 @@ class Hindsight(TypedArguments):
                 "task's cases public" + ("" if self.shows == "feedback" else f", or {solutions}")
             )
 
+    def prompts_with_hints(self, rollout: Rollout, codec: Codec, runner: ProgramRunner | None) -> list[Prompt | None]:
+        """The prompt that tells more, of each judged row; ``None`` for a row about which there is nothing to tell.
+
+        ``runner`` runs programs under their public checks, and ``codec`` is the policy's.
+        """
+        judge, running = Judge(runner), dict[int, Future[Outcome]]()
+        for row, judgement in enumerate(rollout.judgements):
+            public, verdict = judgement.problem.public_check, judgement.outcome.verdict
+            failed = verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
+            if self.shows != "solution" and public is not None and public.runs_program and failed:
+                running[row] = judge.start_program(judgement.problem, judgement.program, public)
+        outcomes = {row: outcome.result() for row, outcome in running.items()}
+        return [
+            self._prompt_with_hint(rollout, row, outcomes.get(row), codec) for row in range(len(rollout.judgements))
+        ]
+
     def teacher_inputs(
         self, rollout: Rollout, codec: Codec, runner: ProgramRunner | None
     ) -> tuple[Completions, Tensor]:
@@ -92,20 +108,13 @@ class Hindsight(TypedArguments):
         Returns:
             N rows of the same tokens after other prompts, and [N] bool, those whose prompts tell more.
         """
-        rows, judge, running = rollout.completions, Judge(runner), dict[int, Future[Outcome]]()
-        for row, judgement in enumerate(rollout.judgements):
-            public, verdict = judgement.problem.public_check, judgement.outcome.verdict
-            failed = verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
-            if self.shows != "solution" and public is not None and public.runs_program and failed:
-                running[row] = judge.start_program(judgement.problem, judgement.program, public)
-        outcomes = {row: outcome.result() for row, outcome in running.items()}
+        rows, hinted = rollout.completions, self.prompts_with_hints(rollout, codec, runner)
         lengths = rows.on_host.token_counts.tolist()
         own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]
         prompts, shown = [], []
-        for row, (problem, ids) in enumerate(zip(rows.problems, own, strict=True)):
-            hinted = self._prompt_with_hint(rollout, row, outcomes.get(row), codec)
-            longer = [] if hinted is None else codec.encode(replace(problem, prompt=hinted))
-            shown.append(hinted is not None and len(longer) + lengths[row] <= codec.max_positions)
+        for problem, ids, prompt, length in zip(rows.problems, own, hinted, lengths, strict=True):
+            longer = [] if prompt is None else codec.encode(replace(problem, prompt=prompt))
+            shown.append(prompt is not None and len(longer) + length <= codec.max_positions)
             prompts.append(longer if shown[-1] else ids)
         prompt_ids, prompt_mask = pad_left(prompts, codec.pad_id, rows.prompt_ids.device)
         view = replace(rows, prompt_ids=prompt_ids, prompt_mask=prompt_mask)
