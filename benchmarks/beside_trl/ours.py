@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -96,27 +96,33 @@ if judge is not None:
 
 
 @torch.inference_mode()
-def products_share() -> str:
-    """CPU seconds of a step's sampling, and the share of it that torch takes for the layers' matrix products alone."""
+def sampling_and_products() -> str:
+    """CPU seconds of a step's sampling, and of its layers' matrix products alone, by torch's choice and by ours."""
     rows, tokens = spec["batch"] * spec["group"], spec["tokens"]
     prompts = spec["prompts"][: spec["batch"]]
     read = sum(len(module.policy.tokenizer(text).input_ids) for text in prompts)
     began = time.process_time()
     module.policy.eval().complete([text for text in prompts for _ in range(spec["group"])], Sampling(max_tokens=tokens))
-    sampled = time.process_time()
+    seconds = time.process_time() - began
     layers = [layer for layer in module.policy.model.modules() if isinstance(layer, torch.nn.Linear)]
-    # The prompts are read once, and each token of the rows but the last; the output matrix is used for n tokens a row.
-    for count, repeats, used in ((rows, tokens - 1, layers), (read, 1, layers[:-1]), (spec["batch"], 1, layers[-1:])):
-        inputs = {layer.in_features: torch.randn(count, layer.in_features).to(layer.weight) for layer in used}
-        for _ in range(repeats):
-            for layer in used:
-                torch.nn.functional.linear(inputs[layer.in_features], layer.weight)
-    seconds, products = sampled - began, time.process_time() - sampled
-    return f"{seconds:.1f} s; torch's matrix products of the layers alone: {products:.1f} s ({products / seconds:.0%})"
+
+    def products(product: Callable[[torch.nn.Linear, torch.Tensor], torch.Tensor]) -> str:
+        began = time.process_time()
+        # Prompts are read once, of a row each token but its last; the output matrix follows the last token read.
+        for count, times, used in ((rows, tokens - 1, layers), (read, 1, layers[:-1]), (spec["batch"], 1, layers[-1:])):
+            inputs = {layer.in_features: torch.randn(count, layer.in_features).to(layer.weight) for layer in used}
+            for _ in range(times):
+                for layer in used:
+                    product(layer, inputs[layer.in_features])
+        taken = time.process_time() - began
+        return f"{taken:.1f} s ({taken / seconds:.0%})"
+
+    by_torch = products(lambda layer, inputs: torch.nn.functional.linear(inputs, layer.weight))
+    return f"{seconds:.1f} s, its matrix products alone {by_torch} by torch, {products(torch.nn.Module.__call__)} here"
 
 
 settings = {name: version(name.replace("_", "-")) for name in ("lit_rl", "torch", "transformers")}
 settings |= {name: spec[name] for name in ("lr", "tokens", "seed")} | {"others": "as by default"}
-settings |= {"sampling": products_share()} if spec["prompts"] and not executes else {}
+settings |= {"sampling": sampling_and_products()} if spec["prompts"] and not executes else {}
 settings |= {"attn_implementation": module.policy.model.config._attn_implementation}
 watch.report(lengths, settings)
