@@ -82,6 +82,7 @@ MKDOCS ?= $(BIN)/mkdocs
 docs: $(STAMP)
 	test -x $(MKDOCS) || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict
+	! grep -L 'doc-class\|doc-function' build/site/api/*.html | grep .  # a page of the API without an entry
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

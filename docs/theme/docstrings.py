@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from griffe import AliasResolutionError, Extension, NameResolutionError, Object
+from griffe import AliasResolutionError, Extension, Module, NameResolutionError, Object
 
 ROLE = re.compile(r":(?:class|func|meth|data|mod|attr|exc):`(~?)([\w.]+)`")
 RULE = re.compile(r"^ *=+(?: +=+)+ *$")
@@ -19,6 +19,13 @@ class Docstrings(Extension):
         if obj.docstring is not None:
             text = doctests(tables(obj.docstring.value))
             obj.docstring.value = ROLE.sub(lambda role: link(obj, role[2], bool(role[1])), text)
+
+    def on_module_members(self, *, mod: Module, **kwargs: Any) -> None:
+        """Take what a package imports under its own name for public: no package has a written ``__all__``."""
+        if mod.is_init_module:
+            imported = ((name, one.target_path) for name, one in mod.members.items() if one.is_alias)
+            places = {name for name, path in imported if path.startswith("lit_rl.") and path.endswith(f".{name}")}
+            mod.exports = sorted(places - {"lazy_exports"})
 
 
 def link(place: Object, name: str, short: bool) -> str:
