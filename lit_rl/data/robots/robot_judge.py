@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -21,7 +22,7 @@ from typing import Any, Literal
 from lit_rl.data.robots.robosim import InventedWorld
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
 from lit_rl.data.robots.robot_program import RobotProgram, extract_runnable_program, randomise_membership_tests
-from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot
+from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot, refuse_unusable_arguments
 from lit_rl.data.robots.trace_checks import check_holds, fraction_of_conjuncts, validate_check
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.hosting import HostedRun, message_of, run_hosted
@@ -62,11 +63,9 @@ class RobotHost:
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Answer one call. A wrong number of arguments is an error of Python, not of the robot."""
+        bound = self._signatures[name].bind(*args, **kwargs)
         try:
-            bound = self._signatures[name].bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{name}(): {error}") from None
-        try:
+            refuse_unusable_arguments(name, bound.arguments)
             return self._calls[name](*bound.args, **bound.kwargs)
         except RobotError as error:
             self.refused = self.refused or error
@@ -95,7 +94,7 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
         try:
             ServiceRobot(test.state)
             validate_check(test.check)
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, re.error) as error:
             raise FaultyCheck(f"{type(error).__name__}: {error}") from error
     prepared = extract_runnable_program(program)
     tested: list[_TestResult] = []
