@@ -7,13 +7,18 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.confinement.visible_files import is_inside
 from lit_rl.execution.interface import Check
 from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_dataclass
 
 _MAX_COMPARED = 96 << 20  # bytes of a plotfile, so that a supervisor reads it within its own limits
 ComparedBytes = Annotated[PositiveInt, Limit(f"at most {_MAX_COMPARED}", lambda size: size <= _MAX_COMPARED)]
+
+StageWeights = Annotated[
+    tuple[float, float, float, float],
+    Limit("numbers of at least 0 and not all 0", lambda weights: min(weights) >= 0 and 0 < sum(weights) < math.inf),
+]
 
 
 @typed_dataclass
@@ -53,7 +58,7 @@ class BuildAndRun(Check):
     outputs: tuple[str, ...] = ("plt00001", "plt00002", "plt00003", "plt00004", "plt00005")
     variable: str = "density"
     success_text: str = "SUCCESS"
-    weights: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
+    weights: StageWeights = (0.25, 0.25, 0.25, 0.25)
     build_seconds: Seconds = 120.0
     run_seconds: Seconds = 60.0
     compare_bytes: ComparedBytes = 64 << 20
@@ -64,14 +69,10 @@ class BuildAndRun(Check):
     judged_by: ClassVar[str] = "lit_rl.data.numerical.build_judge:judge_build_and_run"
 
     def __post_init__(self) -> None:
-        if self.last_line < self.first_line - 1:
-            raise ArgumentError("BuildAndRun.last_line", "not before first_line", str(self.last_line))
         tree = os.path.realpath(self.tree)
         for path in self.readable:
             if is_inside(os.path.realpath(path), tree):
                 raise UsageError(f"BuildAndRun.readable must lie outside its tree, got {path}: copy it elsewhere")
-        if len(self.weights) != 4 or min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
-            raise ArgumentError("BuildAndRun.weights", "four numbers of at least 0 and not all 0", str(self.weights))
 
     @property
     def language(self) -> str:

@@ -16,7 +16,6 @@ from typing import Any, Unpack
 from lit_rl.data.numerical.build_check import BuildAndRun
 from lit_rl.data.prompts import Form, chat_messages
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.errors import UsageError
 from lit_rl.types import Message, Problem
 
 SHIPPED_TREE = Path(__file__).resolve().parent / "finite_volume"
@@ -99,8 +98,6 @@ class CodeCompletion(TaskDataModule):
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if (tree is None) != (places is None):
-            raise UsageError("code_completion needs tree and places together: set both or neither")
         self.tree = SHIPPED_TREE if tree is None else Path(os.path.expandvars(tree)).expanduser().resolve()
         self.places = list(SHIPPED_GAPS if places is None else places)
         self.context_lines = context_lines
@@ -146,8 +143,6 @@ class CodeCompletion(TaskDataModule):
 def split_file_at_gap(path: Path, place: Gap) -> tuple[list[str], list[str], list[str]]:
     """Lines of a file before, in and after a place."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    if not 1 <= place.first_line <= place.last_line <= len(lines):
-        raise UsageError(f"{path} has {len(lines)} lines, the place covers {place.first_line} to {place.last_line}")
     first, last = place.first_line - 1, place.last_line
     return lines[:first], lines[first:last], lines[last:]
 
