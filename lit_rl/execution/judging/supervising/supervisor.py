@@ -130,7 +130,10 @@ class Supervisor:
             module, _, name = check.judged_by.partition(":")
             judge: Judge = getattr(import_module(module), name)
         except Exception as error:
-            raise FaultyCheck(f"the check cannot be loaded by the process that judges: {error}") from error
+            raise FaultyCheck(
+                f"the check cannot be loaded by the process that judges: {error} (a class of the running script, "
+                "__main__, and its judge belong into a module next to it)"
+            ) from error
         return judge(self._client, program.removeprefix("\ufeff"), check)
 
 
