@@ -8,7 +8,7 @@ from string import Formatter
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.errors import ArgumentError, UsageError, short_repr
+from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.graders import Grader
 from lit_rl.rewards.similarity import NO_REFERENCE, reference_of, require_reference
 from lit_rl.rewards.term import RewardTerm, TermScore
@@ -76,8 +76,6 @@ class LLMJudgeReward(RewardTerm):
         self.grader, self.template = grader, template
         self.max_score = max_score
         self.pattern = re.compile(pattern, re.MULTILINE)
-        if self.pattern.groups != 1:
-            raise ArgumentError("LLMJudgeReward.pattern", "one group, the score", str(self.pattern.groups))
         self._scores: dict[str, float] = {}
 
     def setup(self) -> None:

@@ -76,7 +76,7 @@ LIVE_CODE_BENCH_IMPORTS = (
 class _SkipReason(Enum):
     """Rows that do not become problems."""
 
-    EMPTY = "without statement or tests"
+    EMPTY = f"without statement ({' or '.join(QUESTION_FIELDS)}) or tests ({' or '.join(TEST_FIELDS)})"
     OUTSIDE = "whose contest_date is not between start_date and end_date"
     DIALOGUE = "whose programs would have to talk with another one, which no listed input and output can judge"
     NULL = "with a test whose input or output is null"
@@ -188,14 +188,9 @@ class DeepCoder(TaskDataModule):
             found = list(parsed)
             kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
             left_out = Counter(reason for reason in found if isinstance(reason, _SkipReason))
-            if left_out[_SkipReason.OUTSIDE] == len(found) > 0:
-                raise UsageError(f"{self.name}: all {len(found)} {rows} are left out, {_SkipReason.OUTSIDE.value}")
-            if left_out[_SkipReason.EMPTY] == len(found):
-                statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
-                raise UsageError(
-                    f"{self.name}: none of the {len(found)} {rows} has a statement ({statement}) and "
-                    f"tests ({tests}): rename the fields, or take another source"
-                )
+            if not kept:
+                reasons = "; or ".join(reason.value for reason in left_out)
+                raise UsageError(f"{self.name}: all {len(found)} {rows} are left out, as rows {reasons}")
             for reason, count in left_out.items():
                 warnings.warn(f"left out {count} of {len(found)} {rows} {reason.value}", stacklevel=2)
             if asking := sum(problem.fields["needs_checker"] for problem in kept):
