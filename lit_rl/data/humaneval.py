@@ -5,22 +5,20 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
-from typing import Annotated, Any, Unpack
+from typing import Any, Unpack
 
 from lit_rl.data.examples_in_text import find_examples
 from lit_rl.data.mbpp_plus import check_from_test_source, comparing_test_source
-from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
+from lit_rl.data.prompts import FUNCTION_STOPS, Form, chat_messages, finish_function_request
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import SplitName, SplitTask, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
-from lit_rl.signature_check import Limit
 from lit_rl.types import Problem
 
 EXAMPLE_TOLERANCE = 1e-6
 """Floats count as equal to those of a docstring's example within this."""
 
-FewShot = Annotated[int, Limit(f"0 to {len(SOLVED_FUNCTIONS)} examples", lambda n: 0 <= n <= len(SOLVED_FUNCTIONS))]
 WRONG_EXAMPLES = frozenset(f"HumanEval/{number}" for number in (47, 116, 130, 148))
 """Rows whose docstrings show examples that their references, and their tests, contradict."""
 
@@ -50,7 +48,6 @@ class HumanEval(SplitTask):
         path: ``HumanEval.jsonl.gz``, ``HumanEvalPlus.jsonl.gz`` or a hub data set such as ``openai/openai_humaneval``.
         split: see the table.
         form: ``completion`` for base models, ``instruct`` for chat models.
-        few_shot: solved examples in the prompt, 0 to 3; no benchmark contains them.
         timeout_seconds: CPU seconds for a program and its tests.
         name: the task's name in metrics if there are several validation tasks.
         **options: of :class:`TaskDataModule`.
@@ -65,7 +62,6 @@ class HumanEval(SplitTask):
         *,
         split: SplitName = "all",
         form: Form = "completion",
-        few_shot: FewShot = 0,
         timeout_seconds: float = 10.0,
         name: str = "humaneval",
         **options: Unpack[TaskOptions],
@@ -74,7 +70,6 @@ class HumanEval(SplitTask):
         self.path = path
         self.split: SplitName = split
         self.form: Form = form
-        self.few_shot = few_shot
         self.timeout_seconds = timeout_seconds
         self.name = name
 
@@ -87,7 +82,7 @@ class HumanEval(SplitTask):
         instruct = self.form == "instruct"
         return Problem(
             task_id=row.text("task_id"),
-            prompt=function_prompt(prompt, self.form, self.few_shot),
+            prompt=chat_messages(finish_function_request(prompt)) if instruct else prompt,
             check=replace(_build_check(row), timeout_seconds=self.timeout_seconds),
             public_check=self._build_public_check(row),
             program_prefix=source_before_function(prompt, entry_point) if instruct else prompt,

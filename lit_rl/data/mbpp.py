@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Unpack
 
-from lit_rl.data.mbpp_plus import check_from_test_source, comparison_for_task, reference_test_source
+from lit_rl.data.mbpp_plus import check_from_test_source, comparison_for_task
 from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function_name, task_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
@@ -61,7 +61,6 @@ class MBPP(TaskDataModule):
     full                            ``text``, ``test_setup_code``                        974
     sanitized                       ``prompt``, ``test_imports``                         427
     MBPP+ (EvalPlus OriginFmt)      ``test``: source                                     378
-    MBPP+ (``MbppPlus.jsonl``)      ``base_input``, ``plus_input``: JSON                 378
     ==============================  ===================================================  =======
 
     The splits are MBPP's, by task id in every format: prompt 1-10, test 11-510, validation 511-600, train
@@ -172,7 +171,7 @@ class MBPPPlus(MBPP):
     """MBPP+ for evaluation: all 378 tasks, one assert in the prompt, as in EvalPlus; see :class:`MBPP`.
 
     Args:
-        path: ``MbppPlus-OriginFmt.jsonl.gz``, ``MbppPlus.jsonl.gz`` or ``evalplus/mbppplus`` on the hub.
+        path: ``MbppPlus-OriginFmt.jsonl.gz`` or ``evalplus/mbppplus`` on the hub.
         train_split: see :class:`MBPP`.
         validation_split: see :class:`MBPP`.
         test_split: see :class:`MBPP`.
@@ -206,9 +205,7 @@ class MBPPPlus(MBPP):
 
 
 def parse_row(row: Row) -> MBPPRow:
-    """One row in any of the four formats."""
-    if "base_input" in row:
-        return _parse_mbpp_plus(row)
+    """One row in any of the three formats."""
     number, program = row.integer("task_id"), _unix_newlines(row.text("code"))
     shown = tuple(_unix_newlines(test) for test in row.texts("test_list"))
     if "text" in row:
@@ -226,15 +223,6 @@ def parse_row(row: Row) -> MBPPRow:
         _join_lines(*imports, row.text("test")), program, function, comparison_for_task(number)
     )
     return MBPPRow(number, text, shown, program, written, imports)
-
-
-def _parse_mbpp_plus(row: Row) -> MBPPRow:
-    number = int(row.text("task_id").rpartition("/")[2])  # of a name such as Mbpp/2
-    lines = [line for line in row.text("prompt").strip().strip('"').strip().split("\n") if line]
-    text = "\n".join(line for line in lines if not line.startswith("assert"))
-    shown = tuple(line for line in lines if line.startswith("assert"))
-    check = AssertTests(reference_test_source(row, number), row.text("entry_point"))
-    return MBPPRow(number, text, shown, row.text("canonical_solution"), check)
 
 
 def _uses_classes(program: str, test: str) -> bool:

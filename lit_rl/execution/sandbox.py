@@ -45,8 +45,8 @@ Memory = Annotated[int, Limit("at least 16777216 bytes (512 MiB are usual)", lam
 class Sandbox(ProgramRunner):
     """Judges programs in separate, limited processes.
 
-    Workers start with the first program, with ``start()``, or as a context manager; until then a sandbox holds only
-    its arguments, and can be copied and pickled. All methods may be called from any thread.
+    Workers start with the first program, with ``start()``, or as a context manager. A copy, also by pickle, has the
+    same arguments and starts workers of its own. All methods may be called from any thread.
 
     Args:
         num_workers: programs that run at the same time.
@@ -95,8 +95,6 @@ class Sandbox(ProgramRunner):
         self._threads: list[threading.Thread] = []
 
     def __reduce__(self) -> tuple[type[Sandbox], tuple[Any, ...]]:
-        if self._threads and not self._closed:
-            raise TypeError("a sandbox that has started cannot be copied or pickled; do so before its first program")
         return type(self), self._arguments
 
     def start(self) -> Self:
@@ -334,12 +332,10 @@ class Sandbox(ProgramRunner):
         if worker is None:
             worker = self._workers[slot] = self._start_replacement_worker()
         worker.send([(i, item.program, item.packed) for i, item in enumerate(items)])
-        expected = 0
-        while expected < len(items):
-            for number, outcome in worker.receive(items[expected].budget_seconds + _GRACE_SECONDS):
-                if number != expected:
-                    raise EOFError(f"the worker answered program {number} where {expected} was due")
-                expected += 1
+        num_judged = 0
+        while num_judged < len(items):
+            for number, outcome in worker.receive(items[num_judged].budget_seconds + _GRACE_SECONDS):
+                num_judged += 1
                 yield items[number], outcome
 
     def _retry_later(self, item: PendingProgram, result: str) -> None:

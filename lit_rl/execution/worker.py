@@ -90,8 +90,7 @@ class Worker:
             send_message(self._connection, settings)
             kind, content = receive_message(self._connection)
         except (OSError, EOFError) as error:
-            self.close()
-            raise SandboxError(f"a worker of the sandbox ended while starting ({error})") from None
+            kind, content = "failed", f"a worker of the sandbox ended while starting ({error})"
         if kind != "ready":
             self.close()
             raise SandboxError(str(content))

@@ -7,7 +7,6 @@ import pytest
 
 from lit_rl.data.examples_in_text import Example, find_examples
 from lit_rl.data.humaneval import HumanEval
-from lit_rl.data.prompts import SOLVED_FUNCTIONS
 from lit_rl.execution.checks import AssertTests, CallTests
 
 
@@ -53,18 +52,6 @@ def test_a_test_that_uses_a_helper_of_the_prompt_brings_it_along(tmp_path):
     with_helper, without = HumanEval(str(tmp_path / "own.jsonl")).problems("test")
     assert with_helper.check.test == "import math\n\n\ndef half(x):\n    return x / 2\n\n\n" + test
     assert without.check.test == row(1)["test"]
-
-
-def test_solved_examples_stand_before_the_problem_in_both_forms(path):
-    head, body = SOLVED_FUNCTIONS[0]
-    completion = HumanEval(path, few_shot=1).problems("test")[0]
-    assert completion.prompt == f"{head}{body}\n\n{row(0)['prompt']}"
-    assert completion.program_prefix == row(0)["prompt"], "examples are no part of the program"
-    turns = HumanEval(path, form="instruct", few_shot=2).problems("test")[0].prompt
-    assert [turn["role"] for turn in turns] == ["user", "assistant"] * 2 + ["user"]
-    assert body.strip() in turns[1]["content"]
-    with pytest.raises(ValueError, match=r"^HumanEval\.few_shot: expected 0 to 3 examples, got 4"):
-        HumanEval(path, few_shot=4)
 
 
 def test_train_and_test_part_are_disjoint_and_whole(path):

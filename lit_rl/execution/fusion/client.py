@@ -93,11 +93,7 @@ class SandboxFusionClient(ProgramRunner):
         require_program(program, check)
         judge = partial(judge_for(check), self._run_remotely, program)
         self._pending.acquire()
-        try:
-            future = self._pool.submit(self._judge_or_report, judge)
-        except BaseException:
-            self._pending.release()
-            raise
+        future = self._pool.submit(self._judge_or_report, judge)
         future.add_done_callback(lambda _: self._pending.release())
         return future
 
