@@ -74,7 +74,6 @@ class HumanEval(SplitTask):
         self.name = name
 
     def read_problems(self) -> list[Problem]:
-        """All problems, in the order of the file."""
         return list(parse_rows(read_rows(self.path, split="test"), self._build_problem))
 
     def _build_problem(self, row: Row) -> Problem:

@@ -122,7 +122,6 @@ class MBPP(TaskDataModule):
         self._tasks: list[MBPPRow] = []
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of the part that was chosen for a split, in the order of the file."""
         part = self.parts[split]
         if part == "none":
             return []

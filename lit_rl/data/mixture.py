@@ -94,7 +94,6 @@ class Mixture(TaskDataModule):
         return [problem for turn in zip_longest(*columns) for problem in turn if problem is not None]
 
     def set_problem_filter(self, keep: Keep) -> None:
-        """Leave out problems that do not fit, as the tasks do."""
         super().set_problem_filter(keep)
         self._loaded.clear()
 

@@ -257,7 +257,6 @@ class SplitTask(TaskDataModule):
         """All problems, in the order of the file."""
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of a split, in the order of the file; see the table in the class."""
         if split == "train" and self.split != "train":
             return []
         problems = self.read_problems()
@@ -268,7 +267,6 @@ class SplitTask(TaskDataModule):
         return [problems[index] for index in indices if (index in train) == (split == "train")]
 
     def train_dataloader(self) -> ProblemLoader:
-        """Shuffled batches of the training part."""
         if self.split != "train":
             raise UsageError(
                 f"{type(self).__name__} with split={self.split!r} is for evaluation only: split='train' trains on four "

@@ -77,7 +77,6 @@ class ServerGrader(Grader):
         self.max_concurrency, self.api_key_variable = max_concurrency, api_key_variable
 
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
-        """One answer per prompt, in order."""
         with ThreadPoolExecutor(self.max_concurrency) as pool:
             return list(pool.map(self._ask, prompts))
 
@@ -140,7 +139,6 @@ class LocalGrader(Grader):
         self._codec: Any = None
 
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
-        """One answer per prompt, in order."""
         self.setup()
         answers: list[Answer] = []
         for start in range(0, len(prompts), self.batch_size):
@@ -148,7 +146,6 @@ class LocalGrader(Grader):
         return answers
 
     def setup(self) -> None:
-        """Load model and tokenizer, once."""
         if self._model is not None:
             return
         from transformers import AutoModelForCausalLM

@@ -82,11 +82,9 @@ class LintReward(RewardTerm):
             raise UsageError(f"ruff rejects LintReward.select or ignore: {message}")
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem's programs are not Python."""
         require_python("LintReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, by one run of ruff; none where that fails."""
         known = [valueless_score_unless_python(judgement) for judgement in judgements]
         read = (j for j, score in zip(judgements, known, strict=True) if score is None)
         sources = list(dict.fromkeys(j.program.source for j in read if j.program is not None))

@@ -79,16 +79,13 @@ class LLMJudgeReward(RewardTerm):
         self._scores: dict[str, float] = {}
 
     def setup(self) -> None:
-        """Prepare the grader."""
         self.grader.setup()
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the template shows a reference and the problem has none."""
         if "reference" in self._fields:
             require_reference("LLMJudgeReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, without places; equal prompts are asked once."""
         found: list[TermScore | str] = []  # of each row the score, or its prompt
         for text, judgement in texts_and_judgements(completions, judgements):
             if "reference" in self._fields and reference_of(judgement.problem) is None:

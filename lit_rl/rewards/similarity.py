@@ -57,17 +57,14 @@ class BleuReward(RewardTerm):
         self._bleu: Any = None
 
     def setup(self) -> None:
-        """Load sacrebleu."""
         if self._bleu is None:
             metrics = load_extra("sacrebleu.metrics", "BleuReward", "rewards")
             self._bleu = metrics.BLEU(tokenize=self.tokenize, effective_order=True)
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem has no reference."""
         require_reference("BleuReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, without places."""
         self.setup()
         likeness = cache(self._sentence_bleu)  # equal programs are common in a group, and each takes milliseconds
         compared = map(_program_and_reference, judgements)
@@ -110,12 +107,10 @@ class DataflowReward(RewardTerm):
     needs_every_case = False
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem has no reference, or its programs are not in Python."""
         require_python("DataflowReward", problem)
         require_reference("DataflowReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, without places."""
         return [valueless_score_unless_python(judgement) or _score(judgement) for judgement in judgements]
 
 

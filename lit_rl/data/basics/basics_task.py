@@ -112,7 +112,6 @@ class Basics(TaskDataModule):
         self.name += "_javascript" * (language == "javascript") + "_held_out" * (families == "held_out")
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """Distinct problems, the families taking turns; none to test on, nor to train held-out families on."""
         if split == "test":
             return []
         if self.families == "held_out":

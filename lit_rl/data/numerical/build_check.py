@@ -88,5 +88,4 @@ class BuildAndRun(Check):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The weighted stages and their mean."""
         return ("compilation", "execution", "header_bleu", "density", "total")

@@ -121,7 +121,6 @@ class CodeCompletion(TaskDataModule):
         )
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """One problem for each place."""
         return [] if split == "train" else [self._build_problem(place) for place in self.places]
 
     def _build_problem(self, place: Gap) -> Problem:

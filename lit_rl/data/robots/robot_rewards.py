@@ -53,12 +53,10 @@ class SimulatorReward(RewardTerm):
         self.grades = merge_grades(self, GRADES, grades)
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem has no worlds."""
         if not isinstance(problem.check, RobotCheck):
             raise UsageError(f"SimulatorReward needs robot worlds, but the check is {type(problem.check).__name__}")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions; none where the sandbox failed."""
         full = self.grades["success"] if self.mode == "graded" else 1.0
         return [
             valueless_score_if_unjudged(judgement)

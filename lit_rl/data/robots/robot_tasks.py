@@ -136,7 +136,6 @@ class RoboEval(TaskDataModule):
         self.timeout_seconds = timeout_seconds
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """All problems for validation and test, none to train on."""
         if split == "train":
             return []
         problems = []
@@ -191,7 +190,6 @@ class RoboInstruct(TaskDataModule):
         self.check = InventedWorlds(num_worlds=num_worlds, timeout_seconds=timeout_seconds)
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The rows of a split, in the order of the file; validation and test are the same."""
         rows = usable_rows(read_robo_instruct(self.path))
         measured = choose_validation_items(range(len(rows)), self.validation_share)
         return [

@@ -20,8 +20,6 @@ class SortingReward(RewardTerm):
     """Reward for sorting the prompt's numbers.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         kind: ``sort_distance`` (positions that are right, 0 to n) or ``sort_inclusion_ordering`` (numbers that
             occur and neighbours that are ordered, 0 to 2n - 1).
     """
@@ -35,11 +33,9 @@ class SortingReward(RewardTerm):
         self.kind = kind
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem has no numbers to sort."""
         numbers_of(problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions."""
         reward = _SORTING[self.kind]
         return [
             TermScore(float(reward(numbers_of(problem), ids)))
@@ -48,12 +44,7 @@ class SortingReward(RewardTerm):
 
 
 class CorridorReward(RewardTerm):
-    """1 at the goal, earned by the action that reached it; 0 if the walk ended elsewhere.
-
-    Args:
-        weight: factor in the reward.
-        name: name in logs.
-    """
+    """1 at the goal, earned by the action that reached it; 0 if the walk ended elsewhere."""
 
     default_name = "corridor"
 

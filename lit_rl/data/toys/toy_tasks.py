@@ -121,7 +121,6 @@ class Corridor(TaskDataModule):
         self.starts = chosen
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The same problems in every split."""
         return [corridor_problem(self.num_cells, start) for start in self.starts]
 
 
@@ -170,7 +169,6 @@ class Sorting(TaskDataModule):
         self.prompts = chosen
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The same problems in every split."""
         return [sorting_problem(prompt) for prompt in self.prompts]
 
 
