@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal, Self
 
@@ -158,12 +158,15 @@ class Sandbox(ProgramRunner):
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
         """Queue one program for judging; returns at once."""
-        return self._enqueue([PendingProgram(program, check)])[0].future
-
-    def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:
-        """Judge all; one outcome each, in order."""
-        waiting = self._enqueue([PendingProgram(program, check) for program, check in programs])
-        return [item.future.result() for item in waiting]
+        self.start()
+        item = PendingProgram(program, check)
+        with self._changed:
+            if not self._closed:
+                self._waiting.append(item)
+                self._changed.notify_all()
+                return item.future
+        item.fail("the sandbox was closed")
+        return item.future
 
     def __enter__(self) -> Self:
         return self.start()
@@ -209,17 +212,6 @@ class Sandbox(ProgramRunner):
                 os.rmdir(self._folder)
             except OSError as error:
                 _log.warning("the sandbox's folder %s cannot be removed: %s", self._folder, error)
-
-    def _enqueue(self, items: list[PendingProgram]) -> list[PendingProgram]:
-        self.start()
-        with self._changed:
-            if not self._closed:
-                self._waiting.extend(items)
-                self._changed.notify_all()
-                return items
-        for item in items:
-            item.fail("the sandbox was closed")
-        return items
 
     def _take_chunk(self) -> list[PendingProgram]:
         """The next few programs: several, so that a worker need not wait for this thread between them."""
@@ -295,7 +287,10 @@ class Sandbox(ProgramRunner):
         program's run is lost several times and the good one passes each time, the program is the reason.
         """
         self._end_worker(slot)
-        good = PendingProgram(*_known_good_program(item.check, self._zygote.memory_bytes))
+        # A program that every working machine runs, in the language of the check, and what it prints.
+        language: Language = next((name for name in LANGUAGES if name == item.check.language), "python")
+        program = LANGUAGES[language].good.replace("{num_bytes}", str(self._zygote.memory_bytes // 2))
+        good = PendingProgram(program, StdioTests((("", "good\n"),), language, _GOOD_SECONDS))
         good.pack_check()
         works = repeats = is_over_content = False
         try:
@@ -383,10 +378,3 @@ class Sandbox(ProgramRunner):
                 if self._closed:
                     break
         return Worker(self._settings)
-
-
-def _known_good_program(check: Check, memory_bytes: int) -> tuple[str, Check]:
-    """A program that every working machine runs, in the language of a check, and what it prints."""
-    language: Language = next((name for name in LANGUAGES if name == check.language), "python")
-    program = LANGUAGES[language].good.replace("{num_bytes}", str(memory_bytes // 2))
-    return program, StdioTests((("", "good\n"),), language, _GOOD_SECONDS)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, SupportsFloat
+from typing import Annotated, Any, SupportsFloat
 
 import torch
 
 from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.rewards.token_credit import CreditParts, TokenCredit, utf8_bytes
-from lit_rl.signature_check import FiniteFloat, TypedArguments
+from lit_rl.signature_check import FiniteFloat, Limit, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem, Turn
+
+RewardTerms = Annotated[list[RewardTerm], Limit("at least one reward term, such as TestsReward", len)]
 
 
 class Composite(TypedArguments):
@@ -36,10 +38,8 @@ class Composite(TypedArguments):
     """
 
     def __init__(
-        self, terms: list[RewardTerm], clip_low: FiniteFloat | None = None, clip_high: FiniteFloat | None = None
+        self, terms: RewardTerms, clip_low: FiniteFloat | None = None, clip_high: FiniteFloat | None = None
     ) -> None:
-        if not terms:
-            raise UsageError("rewards is empty: list at least one reward term, such as TestsReward")
         names = [term.name for term in terms]
         for index, name in enumerate(names):
             if name in names[:index]:

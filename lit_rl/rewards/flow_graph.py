@@ -17,11 +17,11 @@ does not define (imports, built-ins, functions) have no edges.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from lit_rl.execution.program import parse_python
 from lit_rl.rewards.python_prefix import find_rejected_token
 
 Flow = Counter[tuple[str, int, int]]
@@ -48,13 +48,13 @@ def count_dataflow_edges(source: str) -> Flow | None:
         ``None`` if not even these parse, or the walk would take far longer than over a program of this length.
     """
     try:
-        tree = _parse_python(source)
+        tree = parse_python(source)
         end = len(source) if tree is not None else (find_rejected_token(source) or (0, 0))[0]
         for _ in range(_MAX_CUT_LINES):
             if tree is not None:
                 break
             end = max(0, source.rfind("\n", 0, end))
-            tree = _parse_python(source[:end])
+            tree = parse_python(source[:end])
         if tree is None or (not tree.body and end < len(source)):
             return None
         walker = _DataflowWalker()
@@ -62,15 +62,6 @@ def count_dataflow_edges(source: str) -> Flow | None:
     except (RecursionError, _TooCostly):
         return None
     return walker.count_numbered_edges()
-
-
-def _parse_python(source: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about escapes in the policy's text: they would fill a log
-            return ast.parse(source)
-    except (SyntaxError, ValueError, MemoryError):
-        return None
 
 
 class _DataflowWalker:

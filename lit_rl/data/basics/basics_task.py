@@ -19,7 +19,6 @@ from lit_rl.data.prompts import Form, chat_messages, fenced, finish_function_req
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import CallTests
-from lit_rl.execution.languages import Language
 from lit_rl.signature_check import Limit, PositiveInt, Share
 from lit_rl.types import Problem
 
@@ -28,7 +27,6 @@ HELD_OUT = tuple(family for family in FAMILIES if family.held_out)
 _FAMILIES = {
     "trained": TRAINED,
     "held_out": HELD_OUT,
-    "tellable": tuple(family for family in TRAINED if family.tellable),
 }
 
 ANSWER_STOPS = ("\n```\n\n",)
@@ -55,8 +53,7 @@ class Basics(TaskDataModule):
 
     Args:
         families: ``trained`` for the families that training may see; ``held_out`` for the two that it never
-            sees, only for validation, as one of another task's ``validation_tasks``; ``tellable`` for the ten trained
-            families in which a case's answer is a constant of the docstring.
+            sees, only for validation, as one of another task's ``validation_tasks``.
         num_train_problems: number of training problems, spread evenly over the families.
         num_validation_problems: number of validation problems, likewise.
         bug_share: share of demonstrations that carry their family's systematic bug.
@@ -86,7 +83,7 @@ class Basics(TaskDataModule):
     def __init__(
         self,
         *,
-        families: Literal["trained", "held_out", "tellable"] = "trained",
+        families: Literal["trained", "held_out"] = "trained",
         num_train_problems: PositiveInt = 8192,
         num_validation_problems: PositiveInt = 520,
         bug_share: Share = 0.6,
@@ -153,9 +150,8 @@ def to_chat_form(problem: Problem) -> Problem:
     """
     assert isinstance(problem.check, CallTests)
     beginning, language = str(problem.prompt), problem.check.language
-    answers: dict[str, Any] = {
-        name: _format_answer(beginning, problem.fields[name], language) for name in ("demonstration", "bug")
-    }
+    signature, names = beginning.partition("\n")[0], ("demonstration", "bug")
+    answers: dict[str, Any] = {name: fenced(f"{signature}\n{problem.fields[name]}", language) for name in names}
     return replace(
         problem,
         prompt=chat_messages(finish_function_request(beginning, language)),
@@ -163,8 +159,3 @@ def to_chat_form(problem: Problem) -> Problem:
         stop_strings=ANSWER_STOPS,
         fields={**problem.fields, **answers},
     )
-
-
-def _format_answer(beginning: str, body: str, language: Language) -> str:
-    signature = beginning.partition("\n")[0]
-    return fenced(f"{signature}\n{body}", language)

@@ -112,7 +112,7 @@ def _parse_test(test: Any, function: str | None, read: Callable[[str], Any]) -> 
     return ContestTest(_joined_text(test["input"]), right, grade=str(test.get("grade") or ""))
 
 
-def _parse_call_test(given: Any, expected: Any, function: str, read: Callable[[str], Any]) -> ContestTest:
+def _parse_call_test(given: Any, expected: Any, function: str | None, read: Callable[[str], Any]) -> ContestTest:
     wraps = isinstance(expected, list) and len(expected) == 1
     if isinstance(given, str):
         expected = read(expected) if isinstance(expected, str) else expected

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Unpack, cast
+from typing import Unpack
 
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
@@ -31,7 +31,7 @@ from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, expand_path, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
-from lit_rl.execution.checks import Compare, StdioTests
+from lit_rl.execution.checks import Compare
 from lit_rl.execution.program import extract_program
 from lit_rl.types import Message, Problem
 
@@ -105,8 +105,7 @@ class DeepCoder(TaskDataModule):
     ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in
     the statement as an example; a row without either has none.
 
-    The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
-    ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.
+    The output of whole programs is compared as ``compare`` says; see :class:`~lit_rl.execution.StdioTests`.
 
     ``fields`` carry ``statement``, ``entry_point`` (or ``None``) and ``needs_checker`` (whether the statement accepts
     several answers and the row has no checker).
@@ -156,8 +155,8 @@ class DeepCoder(TaskDataModule):
             "test": tuple(validation if test is None else test),
         }
         self.test_timeout_seconds = test_timeout_seconds
-        # A rule that makes no sense is refused now, not at the first row.
-        self._stdio = StdioTests((("", ""),), compare=compare, tolerance=tolerance)
+        self.compare: Compare = compare
+        self.tolerance = tolerance
         self.checker_files = tuple(checker_files)
         self.days = (
             datetime.min if start_date is None else _parse_day(start_date),
@@ -224,7 +223,6 @@ class DeepCoder(TaskDataModule):
             return _SkipReason.OUTSIDE
         question, messages = _parse_statement_and_messages(row)
         metadata = row.json("metadata") if row.values.get("metadata") else {}
-        rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         try:
             tests, public = _parse_all_and_public(row, metadata.get("func_name"))
         except MissingTextError:
@@ -234,7 +232,7 @@ class DeepCoder(TaskDataModule):
         if tests[0].function is None and (row.values.get("interaction_format") or is_interactive(question)):
             return _SkipReason.DIALOGUE
         try:
-            checker = checker_from_row(rules.values, files)
+            checker = checker_from_row({**metadata, **{k: v for k, v in row.values.items() if v is not None}}, files)
         except MissingHeaderError:
             return _SkipReason.HEADER
         solutions = row.json("solutions", list[str]) if row.values.get("solutions") else []
@@ -247,8 +245,8 @@ class DeepCoder(TaskDataModule):
             build_contest_check,
             timeout_seconds=self.test_timeout_seconds,
             in_class=in_class,
-            compare=cast(Compare, rules.text("compare", default=self._stdio.compare)),
-            tolerance=rules.number_of("tolerance", default=self._stdio.tolerance),
+            compare=self.compare,
+            tolerance=self.tolerance,
             checker=checker,
         )
         prefix = CONTEST_IMPORTS if function else ""

@@ -12,9 +12,6 @@ from lit_rl.execution.confinement.visible_files import is_inside
 from lit_rl.execution.interface import Check
 from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_dataclass
 
-_MAX_COMPARED = 96 << 20  # bytes of a plotfile, so that a supervisor reads it within its own limits
-ComparedBytes = Annotated[PositiveInt, Limit(f"at most {_MAX_COMPARED}", lambda size: size <= _MAX_COMPARED)]
-
 StageWeights = Annotated[
     tuple[float, float, float, float],
     Limit("numbers of at least 0 and not all 0", lambda weights: min(weights) >= 0 and 0 < sum(weights) < math.inf),
@@ -42,7 +39,6 @@ class BuildAndRun(Check):
         weights: of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
-        compare_bytes: most bytes that are read of one plotfile, at most 96 MiB.
         memory_bytes: address space of one process of build or run.
         readable: folders besides the system's toolchain that build and run may read; the tree itself is hidden
             wherever it lies, and so is the history of its version control.
@@ -61,7 +57,6 @@ class BuildAndRun(Check):
     weights: StageWeights = (0.25, 0.25, 0.25, 0.25)
     build_seconds: Seconds = 120.0
     run_seconds: Seconds = 60.0
-    compare_bytes: ComparedBytes = 64 << 20
     memory_bytes: PositiveInt = 4 << 30
     readable: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()

@@ -245,7 +245,7 @@ def _read_header(folder: Path) -> str:
 
 
 def _read_field(folder: Path, check: BuildAndRun) -> MultiLevelField:
-    return read_field(partial(_read_regular_file, folder), check.variable, check.compare_bytes)
+    return read_field(partial(_read_regular_file, folder), check.variable)
 
 
 def _read_regular_file(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:

@@ -87,11 +87,6 @@ def holds_or_false(check: Any, trace: _Trace) -> bool:
         return False
 
 
-def select_trace_part(term: Any, trace: _Trace) -> _Trace:
-    """The part of the trace that a trace term names."""
-    return _compile_term(term)(trace)
-
-
 def _compile_formula(check: Any) -> Callable[[_Trace], bool]:
     """The function of a trace that a formula is, all of it read."""
     if isinstance(check, bool):

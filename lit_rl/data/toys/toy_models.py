@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
 from lit_rl.errors import ArgumentError
-from lit_rl.math.logprobs import Compare, TokenLogits
 from lit_rl.math.masking import end_columns
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
@@ -125,21 +124,6 @@ class ToyPolicy(Policy):
         if not with_entropy:
             return chosen * mask, None
         return chosen * mask, -(logprobs.exp() * logprobs).sum(-1) * mask
-
-    def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        with torch.no_grad():
-            logits = self.logits(completions.prompt_ids, completions.completion_ids, model)
-        flat = logits[completions.completion_mask]
-        return lambda rows: flat[rows]
-
-    def logprobs_and_divergence(
-        self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        mask = completions.completion_mask
-        logits = self.logits(completions.prompt_ids, completions.completion_ids)
-        found = compare(logits[mask], teacher(slice(None)), temperature or 1.0)
-        logprobs, entropy = self(completions, temperature, with_entropy)
-        return logprobs, entropy, found.new_zeros(mask.shape).masked_scatter(mask, found)
 
     def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
         assert self.weights is not None
@@ -278,12 +262,6 @@ class CorridorPolicy(ToyPolicy):
         at = torch.tensor([[*ids, 0]])
         return int(distances_to_goal(torch.tensor([prompt]), at)[0, -1]) == 0
 
-    def probabilities_by_distance(self) -> dict[int, float]:
-        """Probability of walking towards the goal, by distance."""
-        assert isinstance(self.weights, nn.Embedding)
-        approach = self.weights.weight.detach().softmax(-1)[:, APPROACH].tolist()
-        return {distance: approach[distance] for distance in range(1, self.num_cells + 1)}
-
 
 class CorridorCritic(Critic):
     """A table of one value for each distance to the goal, zero at first; the goal itself is worth nothing more.
@@ -313,14 +291,12 @@ class CorridorCritic(Critic):
     def trained_parameters(self) -> list[nn.Parameter]:
         return list(self.parameters())
 
-    def values_by_distance(self) -> dict[int, float]:
-        """Value by distance."""
-        values = self.weights.weight.detach()[:, 0].tolist()
-        return {distance: values[distance] for distance in range(1, self.num_cells + 1)}
-
 
 def distances_to_goal(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
-    """Distance to the goal before each action; see :func:`lit_rl.data.toys.toy_tasks.corridor_distances`.
+    """Distance to the goal before each action.
+
+    The corridor has ``num_cells`` cells, then the goal. Approaching takes one off the distance; going the other
+    way adds one, but not past the wall at the far end. Actions after the goal was reached have no effect.
 
     Args:
         prompt_ids: [N, 2] ``(num_cells, start)``.

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from lit_rl.data.toys.toy_tasks import corridor_distances, numbers_of, sort_distance, sort_inclusion_ordering
+import torch
+
+from lit_rl.data.toys.toy_models import distances_to_goal
+from lit_rl.data.toys.toy_tasks import numbers_of, sort_distance, sort_inclusion_ordering
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -53,8 +56,8 @@ class CorridorReward(RewardTerm):
         scores = []
         walks = zip(completions.problems, last_turn_ids(completions), completions.token_byte_spans, strict=True)
         for problem, actions, spans in walks:
-            num_cells, start = numbers_of(problem)
-            distances = corridor_distances(num_cells, start, actions)
+            walk = torch.tensor([numbers_of(problem)]), torch.tensor([[*actions, 0]])
+            distances = distances_to_goal(*walk)[0].tolist()
             if 0 not in distances:
                 scores.append(TermScore(0.0))
                 continue

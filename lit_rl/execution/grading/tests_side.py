@@ -82,8 +82,10 @@ class TestsSide(RpcLink):
         """Return the kinds of the wanted names in the program, once it has run."""
         with contextlib.suppress(ChannelClosed):  # it may have said why
             self.channel.send(encode(sorted(wanted)))
-        message = self.receive()
-        if message[0] == "names" and isinstance(message[1], dict):
+        message: list[Any] = []
+        with contextlib.suppress(ChannelClosed, BadMessage):
+            message = self.receive()
+        if message[:1] == ["names"] and isinstance(message[1], dict):
             return message[1]
         raise self.mark_ended(message)
 
@@ -112,10 +114,7 @@ class TestsSide(RpcLink):
 
     def receive(self) -> list[Any]:
         """The next message of the program."""
-        try:
-            message = super().receive()
-        except (ChannelClosed, BadMessage):
-            raise self.mark_ended([]) from None
+        message = super().receive()
         if message[0] == "end":
             raise self.mark_ended(message)
         return message
@@ -192,7 +191,10 @@ class TestsSide(RpcLink):
         if operation == "__contains__" and not self._is_named(standin) and not self._allow_objects:
             return any(item is args[0] or item == args[0] for item in standin)
         if operation == "__exit__":
-            return self._exit_context(standin, *args)
+            kind, error, _ = args
+            swallowed = self.request("__exit__", standin._number_, (kind, error, None))
+            # The end of a ``with`` block never swallows a failed assert.
+            return bool(swallowed) and not isinstance(error, AssertionError) and isinstance(error, Exception)
         brings = operation in _BRINGING and not all(isinstance(value, Proxy) for value in args)
         if not brings or self._allow_objects or (self._is_named(standin) and operation not in _SUBTRACTING):
             return super().apply_operator(standin, operation, args, kwargs)
@@ -219,11 +221,6 @@ class TestsSide(RpcLink):
 
     def _is_named(self, standin: Any) -> bool:
         return any(isinstance(standin, kind) or standin is kind for kind in self.named)
-
-    def _exit_context(self, standin: Any, kind: Any, error: Any, trace: Any) -> bool:
-        """End of a ``with`` block; a failed assert is never swallowed."""
-        swallowed = self.request("__exit__", standin._number_, (kind, error, None))
-        return bool(swallowed) and not isinstance(error, AssertionError) and isinstance(error, Exception)
 
     # --- the tests' objects ------------------------------------------------------------------------------
 

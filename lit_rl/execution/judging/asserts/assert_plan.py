@@ -205,12 +205,12 @@ class _Planner:
         """Plan a call of the program; return its position."""
         args: list[Any] = []
         for argument in node.args:
-            is_starred = isinstance(argument, ast.Starred)
-            value = self._literal_value(argument.value if is_starred else argument)
-            args += value if is_starred else [value]
-        kwargs = {item.arg: self._literal_value(item.value) for item in node.keywords}
-        if None in kwargs:
+            inner = argument.value if isinstance(argument, ast.Starred) else argument
+            value = self._literal_value(inner)
+            args += [value] if inner is argument else value
+        if any(item.arg is None for item in node.keywords):
             raise NotLiteral
+        kwargs = {str(item.arg): self._literal_value(item.value) for item in node.keywords}
         self._calls.append(Call(name, tuple(args), kwargs))
         return len(self._calls) - 1
 
