@@ -268,7 +268,6 @@ def _read_file(path: Path) -> _Values:
 
 
 def _read_json(path: Path) -> _Values:
-    """JSON lines, or one list."""
     with open_text_or_gzip(path, "utf-8-sig") as file:  # a byte order mark is no part of the first row
         if path.name.endswith(JSON_LINES):
             for number, line in enumerate(file, 1):

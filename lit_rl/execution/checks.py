@@ -284,7 +284,6 @@ class ReferenceText(Check):
 
     @property
     def reference_text(self) -> str:
-        """The text itself."""
         return self.text
 
 
@@ -300,7 +299,6 @@ class TokenTarget(Check):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The data, as the toys read it."""
         return self.data
 
     def extract(

@@ -321,7 +321,6 @@ def _find_part(command: str, part: str, path: str) -> str | None:
 
 
 def _linked_files(path: str) -> list[str]:
-    """A path and what it links to, link by link."""
     chain = [path]
     while os.path.islink(chain[-1]) and len(chain) < 20:
         folder = os.path.realpath(os.path.dirname(chain[-1]))

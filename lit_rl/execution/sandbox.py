@@ -157,7 +157,6 @@ class Sandbox(ProgramRunner):
         self._threads = threads
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
-        """Queue one program for judging; returns at once."""
         self.start()
         item = PendingProgram(program, check)
         with self._changed:
@@ -189,7 +188,6 @@ class Sandbox(ProgramRunner):
 
     @property
     def is_running(self) -> bool:
-        """True if its workers have started and were not closed."""
         return bool(self._threads) and not self._closed
 
     def reopen(self) -> None:

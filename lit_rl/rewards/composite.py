@@ -52,7 +52,6 @@ class Composite(TypedArguments):
 
     @property
     def is_clipped(self) -> bool:
-        """True if rewards have a limit."""
         return self.low > -math.inf or self.high < math.inf
 
     @property
@@ -61,12 +60,10 @@ class Composite(TypedArguments):
         return any(term.needs_every_case for term in self.terms)
 
     def setup(self) -> None:
-        """Check whether every term's packages are installed."""
         for term in self.terms:
             term.setup()
 
     def check_problem(self, problem: Problem) -> None:
-        """Check whether the problem has what every term reads."""
         for index, term in enumerate(self.terms):
             try:
                 term.check_problem(problem)

@@ -96,7 +96,6 @@ class _DataflowWalker:
         return self.visit_all(ast.iter_child_nodes(node), state) if handler is None else handler(self, node, state)
 
     def visit_all(self, nodes: Iterable[ast.AST | None], state: State) -> list[str]:
-        """Variables read below some nodes, in turn."""
         return [name for node in nodes if node is not None for name in self.visit(node, state)]
 
     # --- definitions ------------------------------------------------------------------------------------
@@ -159,7 +158,6 @@ class _DataflowWalker:
     # --- control flow -----------------------------------------------------------------------------------
 
     def visit_if(self, node: Any, state: State) -> list[str]:
-        """``if``: one of the branches."""
         reads = self.visit(node.test, state)
         self._merge_states(state, [self._run_branch(node.body, state), self._run_branch(node.orelse, state)])
         return reads
@@ -211,7 +209,6 @@ class _DataflowWalker:
         return []
 
     def visit_except_handler(self, node: Any, state: State) -> list[str]:
-        """``except E as e``."""
         sources = self.visit_all([node.type], state)
         if node.name is not None:
             self._define(node.name, _position(node), sources, state)
@@ -227,7 +224,6 @@ class _DataflowWalker:
         return sources + self.visit_all(getattr(node, "ifs", ()), state)
 
     def visit_match(self, node: Any, state: State) -> list[str]:
-        """``match``: one case, or none."""
         sources, ends = self.visit(node.subject, state), []
         for case in node.cases:
             own = self._copy_state(state)
@@ -251,7 +247,6 @@ class _DataflowWalker:
         return self.visit_all([node.body] if isinstance(node, ast.Lambda) else node.body, inside)
 
     def visit_class(self, node: Any, state: State) -> list[str]:
-        """A class: its definitions stay inside."""
         self.visit_all(node.decorator_list, state)
         return self.visit_all(node.body, self._copy_state(state))
 

@@ -161,7 +161,6 @@ class LocalGrader(Grader):
 
     @torch.no_grad()
     def _generate(self, prompts: list[str]) -> list[str]:
-        """Greedy answers to one batch; by the chat template if the model has one."""
         codec, is_chat = self._codec, self._codec.tokenizer.chat_template
         asked = [({"role": "user", "content": prompt},) if is_chat else codec.escape_text(prompt) for prompt in prompts]
         ids, mask = pad_left([codec.encode_prompt(prompt) for prompt in asked], codec.pad_id, self.device)

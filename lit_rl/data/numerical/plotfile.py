@@ -67,7 +67,6 @@ class _BudgetedFiles:
         self.read, self._left, self.boxes_left = read, max_bytes, _MAX_BOXES
 
     def read_text_file(self, path: str, longest: int) -> str:
-        """A whole file of text."""
         longest = min(longest, self._left)
         content = self.read(path, 0, longest + 1)
         if len(content) > longest:
@@ -76,7 +75,6 @@ class _BudgetedFiles:
         return content.decode("ascii", "replace")
 
     def read_array_bytes(self, path: str, offset: int, num_bytes: int) -> bytes:
-        """Part of an array, or an error."""
         if num_bytes > self._left or len(content := self.read(path, offset, num_bytes)) != num_bytes:
             raise ValueError(f"{path} is cut short at byte {offset}, or too much data is left to read")
         self._left -= num_bytes

@@ -103,7 +103,6 @@ class InventedWorld(RobotBase):
         self._record("Pick", name)
 
     def place(self, obj: str) -> None:
-        """Put down the held thing; it is then here."""
         name = _stripped_name("Place", obj)
         if self.holding != name:
             raise RobotError(f"RobotPlaceError: not holding {name!r} but {self.holding!r}")

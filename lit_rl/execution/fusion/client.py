@@ -103,7 +103,6 @@ class SandboxFusionClient(ProgramRunner):
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def reopen(self) -> None:
-        """Take requests again after ``close``."""
         if self._closing.is_set():
             self._closing.clear()
             self._pool = self._new_pool()

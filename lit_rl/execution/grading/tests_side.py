@@ -79,7 +79,6 @@ class TestsSide(RpcLink):
         self.errors: list[tuple[BaseException, Any]] = []
 
     def request_name_kinds(self, wanted: frozenset[str]) -> dict[str, Any]:
-        """Return the kinds of the wanted names in the program, once it has run."""
         with contextlib.suppress(ChannelClosed):  # it may have said why
             self.channel.send(encode(sorted(wanted)))
         message: list[Any] = []
@@ -109,18 +108,15 @@ class TestsSide(RpcLink):
         return result
 
     def mark_disbelieved(self) -> None:
-        """Make the tests fail, whatever they do with the answer."""
         self.is_disbelieved = True
 
     def receive(self) -> list[Any]:
-        """The next message of the program."""
         message = super().receive()
         if message[0] == "end":
             raise self.mark_ended(message)
         return message
 
     def decode_response(self, message: list[Any], args: tuple[Any, ...]) -> Any:
-        """The value of an answer; arguments get their new content."""
         value = super().decode_response(message, args)
         if self._in_place and len(message) == 4:
             for mine, theirs in zip(args, message[2], strict=True):
@@ -128,7 +124,6 @@ class TestsSide(RpcLink):
         return value
 
     def decode_exception(self, description: Any) -> BaseException:
-        """The program's exception, recorded as the program's own."""
         error = super().decode_exception(description)
         self.last_error = description
         self.errors.append((error, description))
@@ -248,7 +243,6 @@ class TestsSide(RpcLink):
         return forbidden or answers or any(target is function for function in _FOR_TESTS_ONLY)
 
     def ends_this_side(self, error: BaseException) -> bool:
-        """The end of the program ends the tests, wherever they are."""
         return isinstance(error, ProgramEnded) or super().ends_this_side(error)
 
 

@@ -105,7 +105,6 @@ class RpcLink(ABC):
     # --- receiving ---------------------------------------------------------------------------------------
 
     def receive(self) -> list[Any]:
-        """The next message."""
         line = self.channel.receive()
         with self._reading():
             message: list[Any] = parse(line)
@@ -126,7 +125,6 @@ class RpcLink(ABC):
             raise BadMessage(f"{type(error).__name__} in a message: {error}") from None
 
     def decode_value(self, tree: Any) -> Any:
-        """Decode a tree, with stand-ins for objects of the other side."""
         with self._reading():
             return plain.from_tree(tree, self.from_ref)
 
@@ -164,7 +162,6 @@ class RpcLink(ABC):
             return ["error", self.describe_error(error)]
 
     def make_value_response(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
-        """The answer with a result."""
         return ["value", self.encode_value(result)]
 
     def _take_encoded_items(self, iterator: Iterator[Any], wanted: int) -> list[Any]:

@@ -45,7 +45,6 @@ class ObjectTable:
         self._sent: set[int] = set()
 
     def is_mine(self, number: int) -> bool:
-        """Return whether a number is of an object of this process."""
         return number & 1 == self._side
 
     def to_ref(self, value: Any) -> list[Any]:
@@ -70,7 +69,6 @@ class ObjectTable:
         return number
 
     def object_of(self, number: int) -> Any:
-        """The object of this process that has a number."""
         return self._objects[number >> 1]
 
     def take_descriptions(self) -> list[list[Any]]:

@@ -71,7 +71,6 @@ class Assertion:
         return bool(eval(self.code, {**_KNOWN}, {**self.values, **names}))
 
     def wanted_text(self, test: str) -> str:
-        """The value, or the source of the assert."""
         with contextlib.suppress(Exception):  # what the assert itself would raise
             if self.other_side is not None:
                 return value_text(self._other_value(self.other_side))

@@ -285,7 +285,6 @@ def _tested_calls(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
 
 
 def _plain_callee_name(node: ast.expr) -> str | None:
-    """Name of the function that is called, if it is a plain one."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
 
 

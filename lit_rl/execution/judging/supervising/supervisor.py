@@ -58,7 +58,6 @@ class Supervisor:
         client.checkers = Checkers(client.settings, client.compiler, self._connect)
 
     def serve(self) -> None:
-        """Judge tasks until the trainer hangs up."""
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         poll.register(self._trainer, select.POLLIN)
@@ -96,7 +95,6 @@ class Supervisor:
         return client
 
     def close(self) -> None:
-        """End the zygotes."""
         with contextlib.ExitStack() as stack:
             for client in self._clients:
                 stack.callback(client.close)
