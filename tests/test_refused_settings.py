@@ -7,14 +7,12 @@ import pytest
 from lit_rl import Basics
 from lit_rl.callbacks import CompletionWriter, PreferenceWriter
 from lit_rl.cli.run_config import apply_run_dir
-from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.penalties import OverlongPenalty
 from lit_rl.types import Sampling
 
 REFUSED = {
     "equal rewards as preferences": (lambda: PreferenceWriter("pairs.jsonl", margin=0.0), "margin"),
     "the same completion many times": (lambda: Sampling(temperature=0.0, num_samples=4), "the same completion"),
-    "every reward clipped to one value": (lambda: Composite([OverlongPenalty(8, 4)], 1.0, 0.0), "clip_low"),
     "a penalty for every length": (lambda: OverlongPenalty(4, 8), "buffer_tokens"),
     "a compressed file by the name of a plain one": (lambda: CompletionWriter("rows.jsonl"), "jsonl.gz"),
     "a run that writes nowhere": (lambda: apply_run_dir({"run_dir": "", "trainer": {}}), "run_dir"),

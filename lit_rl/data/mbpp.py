@@ -80,7 +80,6 @@ class MBPP(TaskDataModule):
         few_shot: solved examples in the prompt, 0 to 3: tasks 2, 3, 4, which the file must then hold.
         shown_tests: largest number of asserts in the prompt; the paper shows all 3, EvalPlus 1.
         timeout_seconds: CPU seconds for a program and its tests.
-        hub_subset: the hub data set's configuration.
         name: the task's name in metrics if there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
@@ -102,7 +101,6 @@ class MBPP(TaskDataModule):
         few_shot: FewShot = 0,
         shown_tests: int = 3,
         timeout_seconds: float = 10.0,
-        hub_subset: str | None = None,
         name: str = "mbpp",
         **options: Unpack[TaskOptions],
     ) -> None:
@@ -117,7 +115,6 @@ class MBPP(TaskDataModule):
         self.few_shot = few_shot
         self.shown_tests = shown_tests
         self.timeout_seconds = timeout_seconds
-        self.hub_subset = hub_subset
         self.name = name
         self._tasks: list[MBPPRow] = []
 
@@ -126,7 +123,7 @@ class MBPP(TaskDataModule):
         if part == "none":
             return []
         if not self._tasks:
-            rows = read_rows(self.path, subset=self.hub_subset, split=self._hub_split)
+            rows = read_rows(self.path, split=self._hub_split)
             self._tasks = list(parse_rows(rows, parse_row))
         by_number = {task.number: task for task in self._tasks}
         examples = [by_number[number] for number in EXAMPLES[: self.few_shot]]
@@ -163,7 +160,6 @@ class MBPPOptions(TaskOptions, total=False):
     form: Form
     few_shot: FewShot
     timeout_seconds: float
-    hub_subset: str | None
 
 
 class MBPPPlus(MBPP):

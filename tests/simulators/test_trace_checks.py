@@ -7,7 +7,6 @@ from support.few_examples import given
 from lit_rl.data.robots.trace_checks import (
     _compile_term,
     check_holds,
-    fraction_of_conjuncts,
     validate_check,
 )
 
@@ -109,19 +108,6 @@ def test_any_visit_is_the_repeated_first_visit_of_what_is_left(pairs):
             dropped = _compile_term(["after_first", "trace", ["GoTo", "hall"]])(left)
             left = dropped if len(dropped) < len(left) else []
         assert check_holds(["act_at_any_visit", "trace", "hall", event], rest) == found
-
-
-@given(TRACES, st.lists(PATTERNS, min_size=1, max_size=5))
-def test_all_conjuncts_true_means_the_check_is_true(trace, events):
-    check = ["and", *(["exists", "trace", event] for event in events)]
-    fraction = fraction_of_conjuncts(check, trace)
-    assert 0 <= fraction <= 1
-    assert (fraction == 1) == check_holds(check, trace)
-
-
-def test_a_conjunct_that_cannot_be_evaluated_counts_as_false():
-    trace = [["Ask", "how many?", [1]]]
-    assert fraction_of_conjuncts(["and", True, ["exists", "trace", ["Ask", ".*", "1"]]], trace) == 0.5
 
 
 MALFORMED = (

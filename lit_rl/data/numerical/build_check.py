@@ -31,11 +31,10 @@ class BuildAndRun(Check):
         file: path in it of the file whose lines are masked.
         first_line: first masked line, 1-based.
         last_line: last masked line.
-        build: shell command, run in a copy of the tree; a good build prints ``success_text`` in its last line.
+        build: shell command, run in a copy of the tree; the last line of a good build's output has ``SUCCESS``.
         run: shell command, run after a good build.
         outputs: plotfiles (folders) that a good run leaves, each with a ``Header``.
         variable: the array in them that is compared.
-        success_text: see ``build``.
         weights: of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
@@ -53,7 +52,6 @@ class BuildAndRun(Check):
     run: str = "./blast"
     outputs: tuple[str, ...] = ("plt00001", "plt00002", "plt00003", "plt00004", "plt00005")
     variable: str = "density"
-    success_text: str = "SUCCESS"
     weights: StageWeights = (0.25, 0.25, 0.25, 0.25)
     build_seconds: Seconds = 120.0
     run_seconds: Seconds = 60.0

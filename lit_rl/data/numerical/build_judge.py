@@ -98,7 +98,7 @@ def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
 def _run_stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: tuple[Output, ...]) -> Outcome:
     scores = dict.fromkeys(STAGES, 0.0)
     report = _run_build(folder, check)
-    if not _is_built(report, check):
+    if not _is_built(report):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.SYNTAX_ERROR
         return _outcome_from_scores(verdict, scores, report.log, check)
     scores["compilation"] = 1.0
@@ -142,7 +142,7 @@ def _outcome_from_scores(verdict: Verdict, scores: Mapping[str, float], log: str
 
 def _reference_key(check: BuildAndRun) -> tuple[Any, ...]:
     """The part of a check that determines build and output: all but limits and weights."""
-    built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
+    built = (check.tree, check.build, check.run, check.outputs, check.variable)
     return (*built, check.readable, check.environment)
 
 
@@ -151,7 +151,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
     try:
         folder = _copy_tree(Path(check.tree), temporary_folder)
         command, report = check.build, _run_build(folder, check)
-        if is_built := _is_built(report, check):
+        if is_built := _is_built(report):
             command, report = check.run, _run_in_box(check.run, folder, check, check.run_seconds)
         if not is_built or report.status != 0:
             raise ChildProcessError(f"{command!r} fails: {report.log[-1000:]}")
@@ -213,10 +213,10 @@ def folders_to_hide(tree: str) -> list[str]:
     return [str(path), *(str(above / name) for above in path.parents for name in _VERSIONS)]
 
 
-def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
+def _is_built(report: BoxReport) -> bool:
     """Return whether exit status and last line of the log both report success: either alone can be wrong."""
     lines = report.log.rstrip().splitlines()
-    return report.status == 0 and bool(lines) and check.success_text in lines[-1]
+    return report.status == 0 and bool(lines) and "SUCCESS" in lines[-1]
 
 
 def _copy_tree(source: Path, temporary_folder: str) -> Path:

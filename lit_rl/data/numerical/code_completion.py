@@ -59,11 +59,10 @@ class CodeCompletion(TaskDataModule):
     Args:
         tree: folder of a source tree; by default the shipped program.
         places: lines to mask, one problem each; by default the shipped program's six.
-        build: shell command that builds the tree; its last line of output must hold ``success_text``.
+        build: shell command that builds the tree; the last line of its output must hold ``SUCCESS``.
         run: shell command that runs what was built.
         outputs: plotfiles that a run leaves.
         variable: the field in them that is compared.
-        success_text: what the last line of a good build's log holds.
         weights: of compilation, execution, header BLEU and the field in the total score.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
@@ -87,7 +86,6 @@ class CodeCompletion(TaskDataModule):
         run: str = "./blast",
         outputs: list[str] | None = None,
         variable: str = "density",
-        success_text: str = "SUCCESS",
         weights: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25),
         build_seconds: float = 120.0,
         run_seconds: float = 20.0,
@@ -112,7 +110,6 @@ class CodeCompletion(TaskDataModule):
             run=run,
             outputs=tuple(outputs or BuildAndRun.outputs),
             variable=variable,
-            success_text=success_text,
             weights=(*weights,),  # a subclass may pass a list, and a check must be hashable
             build_seconds=build_seconds,
             run_seconds=run_seconds,

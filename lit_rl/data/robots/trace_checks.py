@@ -56,37 +56,6 @@ def validate_check(check: Any) -> None:
         raise ValueError(f"not a formula over traces: {check!r}: {error}") from error
 
 
-def conjuncts(check: Any) -> list[Any]:
-    """The parts that must all be true: the top-level ``and``, flattened.
-
-    Example:
-        >>> conjuncts(["and", ["and", True, False], ["or", True]])
-        [True, False, ['or', True]]
-    """
-    if isinstance(check, (list, tuple)) and len(check) > 0 and check[0] == "and":
-        return [part for argument in check[1:] for part in conjuncts(argument)]
-    return [check]
-
-
-def fraction_of_conjuncts(check: Any, trace: _Trace) -> float:
-    """Share of the conjuncts that are true of the trace, in [0, 1]; one that cannot be evaluated is not.
-
-    Example:
-        >>> fraction_of_conjuncts(["and", ["exists", "trace", ["Say", "hi"]], True], [])
-        0.5
-    """
-    parts = conjuncts(check)
-    return sum(holds_or_false(part, trace) for part in parts) / len(parts) if parts else 1.0
-
-
-def holds_or_false(check: Any, trace: _Trace) -> bool:
-    """Return whether a formula holds; False if it reads options, and the program offered some that are not text."""
-    try:
-        return check_holds(check, trace)
-    except TypeError:
-        return False
-
-
 def _compile_formula(check: Any) -> Callable[[_Trace], bool]:
     """The function of a trace that a formula is, all of it read."""
     if isinstance(check, bool):
