@@ -10,7 +10,7 @@ import torch
 
 from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
-from lit_rl.rewards.token_credit import CreditParts, TokenCredit, utf8_bytes
+from lit_rl.rewards.token_credit import TokenCredit, utf8_bytes
 from lit_rl.signature_check import Limit, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem, Turn
 
@@ -65,18 +65,20 @@ class Composite(TypedArguments):
         scores = [_checked_scores(term, completions, judgements) for term in self.terms]
         mask = completions.completion_mask.cpu()
         credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)
-        rewards, reasons = [], {}
+        rewards, reasons = list[float](), dict[int, str]()
         for i, (row, judgement) in enumerate(zip(mask, judgements, strict=True)):
-            of_row = [of_term[i] for of_term in scores]
             turns = completions.turns[i]
             columns = [(turn.start, turn.end) for turn in turns]
             places = TokenCredit(turns[-1].token_byte_spans, row, judgement.program, turns[-1].start, columns)
-            lost = ((t, s) for t, s in zip(self.terms, of_row, strict=True) if s.value is None and t.weight)
-            reason = next((f"{term.name}: {score.reason or 'no value'}" for term, score in lost), None)
-            if reason is not None:
-                reasons[i] = reason
-            reward, parts = self._score_row(of_row, places) if reason is None else (0.0, places.split_scores([]))
-            rewards.append(reward)
+            counted = [(t, of_term[i]) for t, of_term in zip(self.terms, scores, strict=True) if t.weight]
+            lost = [f"{term.name}: {score.reason or 'no value'}" for term, score in counted if score.value is None]
+            if lost:
+                reasons[i], counted = lost[0], []
+            weighted = [(term.weight, score) for term, score in counted]
+            # Summed from the values, never from the parts: equal values must give equal rewards to the last bit, since
+            # groups of equal rewards are recognised by equality.
+            rewards.append(math.fsum(weight * (score.value or 0.0) for weight, score in weighted))
+            parts = places.split_scores(weighted)
             credit[i] = places.credit_per_token(parts)
             decided[i] = parts.decided
         device = completions.completion_mask.device
@@ -94,14 +96,6 @@ class Composite(TypedArguments):
             },
             reasons=reasons,
         )
-
-    def _score_row(self, scores: list[TermScore], places: TokenCredit) -> tuple[float, CreditParts]:
-        """Reward of one row and its parts."""
-        counted = [(t.weight, s) for t, s in zip(self.terms, scores, strict=True) if t.weight and s.value is not None]
-        # The reward is summed from the values, never from the parts: equal values must give equal rewards to
-        # the last bit, since groups of equal rewards are recognised by equality.
-        reward = math.fsum(weight * (score.value or 0.0) for weight, score in counted)
-        return reward, places.split_scores(counted)
 
 
 def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:

@@ -213,8 +213,10 @@ def test_a_row_brings_its_checker_and_groups_of_tests(tmp_path, sandbox):
     stored = [{"input": given, "output": output, "grade": grade} for given, output, grade in tests]
     whole = [{"problem": "Sort it.", "test_cases": stored} | row for row in rows]
     del whole[2]["problem"]
-    with pytest.warns(UserWarning, match=r"left out 1 of 5 train rows of .* include a file .* checker_files"):
-        problems = load(tmp_path, *whole, checker_files=[str(tmp_path / "testlib.h")])
+    header = str(tmp_path / "testlib.h")
+    with pytest.raises(RowError, match=r"row 5: KeyError: 'other\.h'"):
+        load(tmp_path, *whole, checker_files=[header])
+    problems = load(tmp_path, *whole[:4], checker_files=[header])
     checks = [problem.check for problem in problems]
     assert [check.checker and check.checker.language for check in checks] == ["cpp", "python", "python", None]
     assert checks[0].checker.files == (("testlib.h", (tmp_path / "testlib.h").read_text()),)

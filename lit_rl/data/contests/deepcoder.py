@@ -15,7 +15,6 @@ from typing import Unpack
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
-    MissingHeaderError,
     MissingTextError,
     build_contest_check,
     checker_from_row,
@@ -80,7 +79,6 @@ class _SkipReason(Enum):
     OUTSIDE = "whose contest_date is not between start_date and end_date"
     DIALOGUE = "whose programs would have to talk with another one, which no listed input and output can judge"
     NULL = "with a test whose input or output is null"
-    HEADER = "whose checkers include a file (testlib.h?) that checker_files does not name"
 
 
 class DeepCoder(TaskDataModule):
@@ -118,7 +116,7 @@ class DeepCoder(TaskDataModule):
         test_timeout_seconds: CPU seconds for one test.
         compare: default comparison of outputs; ``decimals`` is LiveCodeBench's.
         tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
-        checker_files: paths of files that checkers include by their names, such as your ``testlib.h``.
+        checker_files: paths of the files that checkers include by their names, such as your ``testlib.h``.
         start_date: first day of the contests to take, as ``2024-08-01``, by the row's ``contest_date``; all by default.
         end_date: last day; of its contests only those dated midnight are taken, as in LiveCodeBench.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
@@ -231,10 +229,7 @@ class DeepCoder(TaskDataModule):
             return _SkipReason.EMPTY
         if tests[0].function is None and (row.values.get("interaction_format") or is_interactive(question)):
             return _SkipReason.DIALOGUE
-        try:
-            checker = checker_from_row({**metadata, **{k: v for k, v in row.values.items() if v is not None}}, files)
-        except MissingHeaderError:
-            return _SkipReason.HEADER
+        checker = checker_from_row({**metadata, **{k: v for k, v in row.values.items() if v is not None}}, files)
         solutions = row.json("solutions", list[str]) if row.values.get("solutions") else []
         found = extract_program(solutions[0]) if solutions else None
         starter, solution = row.text("starter_code", default=""), found.source if found else None
