@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from lit_rl import Basics
-from lit_rl.callbacks import CompletionWriter
+from lit_rl.callbacks import CompletionWriter, PreferenceWriter
 from lit_rl.cli.run_config import apply_run_dir
-from lit_rl.data.preferences import make_pairs
-from lit_rl.execution.checks import ReferenceText
-from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.graders import Answer, Grader
-from lit_rl.rewards.llm_judge import LLMJudgeReward
 from lit_rl.rewards.penalties import OverlongPenalty
-from lit_rl.types import Problem, Sampling
+from lit_rl.types import Sampling
 
-
-class Silent(Grader):
-    def answer(self, prompts: Sequence[str]) -> list[Answer]:
-        return []
-
-
-PROBLEM = Problem("a", "p", ReferenceText("x"))
 REFUSED = {
-    "equal rewards as preferences": (
-        lambda: make_pairs(PROBLEM, ["x", "y"], [1.0, 1.0], margin=0.0),
-        "margin",
-    ),
+    "equal rewards as preferences": (lambda: PreferenceWriter("pairs.jsonl", margin=0.0), "margin"),
     "the same completion many times": (lambda: Sampling(temperature=0.0, num_samples=4), "the same completion"),
-    "every reward clipped to one value": (lambda: Composite([OverlongPenalty(8, 4)], 1.0, 0.0), "clip_low"),
     "a penalty for every length": (lambda: OverlongPenalty(4, 8), "buffer_tokens"),
-    "scores that are two texts": (lambda: LLMJudgeReward(Silent(), pattern="(a)(b)"), "pattern"),
     "a compressed file by the name of a plain one": (lambda: CompletionWriter("rows.jsonl"), "jsonl.gz"),
     "a run that writes nowhere": (lambda: apply_run_dir({"run_dir": "", "trainer": {}}), "run_dir"),
     "constants that no test shows": (lambda: Basics(untold_constants=True, num_public_cases=0), "public case"),

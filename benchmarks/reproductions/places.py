@@ -17,7 +17,7 @@ from build_tokenizer import build_tokenizer
 
 from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import RobotWorlds
-from lit_rl.data.robots.trace_checks import holds_or_false
+from lit_rl.data.robots.trace_checks import check_holds
 from lit_rl.math.advantages import GAE
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, CriticConfig
@@ -57,6 +57,13 @@ def _share(judgement: Judgement) -> float:
     pairs = list(zip(check.tests, judgement.outcome.traces, strict=False))
     done = [all(holds_or_false(test.check[1 + i], trace) for test, trace in pairs) for i in range(number)]
     return sum(done) / number if pairs else 0.0
+
+
+def holds_or_false(formula: Any, trace: Any) -> bool:
+    try:
+        return check_holds(formula, trace)
+    except TypeError:  # the program offered options that are not text
+        return False
 
 
 def demonstration(task: RobotTask, number: int) -> str:

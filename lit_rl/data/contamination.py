@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lit_rl.errors import UsageError
+from lit_rl.signature_check import PositiveInt, PositiveShare, typed_arguments
 from lit_rl.types import Problem
 
 
@@ -52,8 +52,13 @@ def statement_text(problem: Problem) -> str:
     return "\n".join(message["content"] for message in problem.prompt)
 
 
+@typed_arguments
 def find_overlaps(
-    train: Iterable[Problem], held_out: Sequence[Problem], *, ngram_words: int = 10, min_share: float = 0.5
+    train: Iterable[Problem],
+    held_out: Sequence[Problem],
+    *,
+    ngram_words: PositiveInt = 10,
+    min_share: PositiveShare = 0.5,
 ) -> list[Overlap]:
     """Pairs of a training and a held-out problem whose statements have n-grams in common.
 
@@ -71,10 +76,6 @@ def find_overlaps(
     Source:
         Brown et al. 2020, appendix C, https://arxiv.org/abs/2005.14165
     """
-    if ngram_words < 1 or not 0 < min_share <= 1:  # 50 for one half would find nothing, and say so
-        raise UsageError(
-            f"needs ngram_words >= 1 and min_share in (0, 1], got {ngram_words} and {min_share}: correct them"
-        )
     grams = [word_ngrams(statement_text(problem), ngram_words) for problem in held_out]
     holders: dict[tuple[str, ...], list[int]] = {}
     for index, of_one in enumerate(grams):

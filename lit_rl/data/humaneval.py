@@ -5,22 +5,20 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
-from typing import Annotated, Any, Unpack
+from typing import Unpack
 
 from lit_rl.data.examples_in_text import find_examples
-from lit_rl.data.mbpp_plus import check_from_test_source, comparing_test_source
-from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
+from lit_rl.data.mbpp_plus import check_from_test_source
+from lit_rl.data.prompts import FUNCTION_STOPS, Form, chat_messages, finish_function_request
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import SplitName, SplitTask, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
-from lit_rl.signature_check import Limit
 from lit_rl.types import Problem
 
 EXAMPLE_TOLERANCE = 1e-6
 """Floats count as equal to those of a docstring's example within this."""
 
-FewShot = Annotated[int, Limit(f"0 to {len(SOLVED_FUNCTIONS)} examples", lambda n: 0 <= n <= len(SOLVED_FUNCTIONS))]
 WRONG_EXAMPLES = frozenset(f"HumanEval/{number}" for number in (47, 116, 130, 148))
 """Rows whose docstrings show examples that their references, and their tests, contradict."""
 
@@ -36,9 +34,8 @@ class HumanEval(SplitTask):
     ``test``    nothing          the same 33
     ==========  ===============  ================================
 
-    Rows have ``task_id``, ``prompt``, ``entry_point``, ``canonical_solution`` and ``test``. HumanEval+ is read from
-    ``HumanEvalPlus.jsonl.gz``, whose ``base_input`` and ``plus_input`` are given to the program and to the reference,
-    or from its OriginFmt file, whose ``test`` has all inputs. Completion form:
+    Rows have ``task_id``, ``prompt``, ``entry_point``, ``canonical_solution`` and ``test``. HumanEval+ is read from its
+    OriginFmt file, or ``evalplus/humanevalplus`` on the hub, whose ``test`` has all inputs. Completion form:
     the original prompt, with which the program begins; stop strings ``\nclass``, ``\ndef``, ``\n#``,
     ``\nif``, ``\nprint``. Instruct form: a chat message; the program is the fenced block of the answer, put
     after the prompt's imports and helper functions, which the tests use. ``reference`` is the whole program:
@@ -47,10 +44,10 @@ class HumanEval(SplitTask):
     ``entry_point`` and ``statement`` in ``fields``.
 
     Args:
-        path: ``HumanEval.jsonl.gz``, ``HumanEvalPlus.jsonl.gz`` or a hub data set such as ``openai/openai_humaneval``.
+        path: ``HumanEval.jsonl.gz``, ``HumanEvalPlus-OriginFmt.jsonl.gz`` or a hub data set such as
+            ``openai/openai_humaneval``.
         split: see the table.
         form: ``completion`` for base models, ``instruct`` for chat models.
-        few_shot: solved examples in the prompt, 0 to 3; no benchmark contains them.
         timeout_seconds: CPU seconds for a program and its tests.
         name: the task's name in metrics if there are several validation tasks.
         **options: of :class:`TaskDataModule`.
@@ -65,7 +62,6 @@ class HumanEval(SplitTask):
         *,
         split: SplitName = "all",
         form: Form = "completion",
-        few_shot: FewShot = 0,
         timeout_seconds: float = 10.0,
         name: str = "humaneval",
         **options: Unpack[TaskOptions],
@@ -74,12 +70,10 @@ class HumanEval(SplitTask):
         self.path = path
         self.split: SplitName = split
         self.form: Form = form
-        self.few_shot = few_shot
         self.timeout_seconds = timeout_seconds
         self.name = name
 
     def read_problems(self) -> list[Problem]:
-        """All problems, in the order of the file."""
         return list(parse_rows(read_rows(self.path, split="test"), self._build_problem))
 
     def _build_problem(self, row: Row) -> Problem:
@@ -87,7 +81,7 @@ class HumanEval(SplitTask):
         instruct = self.form == "instruct"
         return Problem(
             task_id=row.text("task_id"),
-            prompt=function_prompt(prompt, self.form, self.few_shot),
+            prompt=chat_messages(finish_function_request(prompt)) if instruct else prompt,
             check=replace(_build_check(row), timeout_seconds=self.timeout_seconds),
             public_check=self._build_public_check(row),
             program_prefix=source_before_function(prompt, entry_point) if instruct else prompt,
@@ -116,37 +110,18 @@ def _parameter_names(prompt: str, entry_point: str) -> list[str]:
 
 
 def _build_check(row: Row) -> AssertTests | CallTests:
-    """The row's check; of a row of HumanEval+ with all of EvalPlus's inputs, which its ``test`` may lack."""
     prompt, entry_point, test = row.text("prompt"), row.text("entry_point"), row.text("test")
-    reference = prompt + row.text("canonical_solution")
-    if "plus_input" not in row:
-        if "assertion(candidate(" in test:
-            return check_from_test_source(test, reference, entry_point)
-        test = test.replace("import numpy as np\n", "", 1)  # of EvalPlus, for helpers that this test does not use
-        # Three tests judge an answer by a helper that the prompt defines. A program may redefine it wrongly: the
-        # verdict must not depend on that.
-        helpers = source_before_function(prompt, entry_point)
-        defined = {node.name for node in ast.parse(helpers).body if isinstance(node, ast.FunctionDef)}
-        used = {node.id for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)}
-        return AssertTests(helpers + test if defined & used else test, entry_point)
-    inputs = [*row.json("base_input", list[list[Any]]), *row.json("plus_input", list[list[Any]])]
-    tolerance = row.number_of("atol", 0.0)
-    if entry_point == "find_zero":  # any root will do, so values are not compared
-        return AssertTests(_ROOT_TEST.format(inputs=inputs, tolerance=tolerance or 1e-4), entry_point)
-    return AssertTests(comparing_test_source(reference, entry_point, inputs, tolerance), entry_point)
-
-
-_ROOT_TEST = """\
-inputs = {inputs!r}
-
-
-def check(candidate):
-    for arguments in inputs:
-        (coefficients,) = arguments
-        root = candidate(list(coefficients))
-        value = sum(coefficient * root**power for power, coefficient in enumerate(coefficients))
-        assert abs(value) <= {tolerance!r}, (arguments, root)
-"""
+    if "plus_input" in row:
+        raise row.error("plus_input", "holds inputs that test lacks", "give HumanEvalPlus-OriginFmt.jsonl.gz")
+    if "assertion(candidate(" in test:
+        return check_from_test_source(test, prompt + row.text("canonical_solution"), entry_point)
+    test = test.replace("import numpy as np\n", "", 1)  # of EvalPlus, for helpers that this test does not use
+    # Three tests judge an answer by a helper that the prompt defines. A program may redefine it wrongly: the
+    # verdict must not depend on that.
+    helpers = source_before_function(prompt, entry_point)
+    defined = {node.name for node in ast.parse(helpers).body if isinstance(node, ast.FunctionDef)}
+    used = {node.id for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)}
+    return AssertTests(helpers + test if defined & used else test, entry_point)
 
 
 def source_before_function(source: str, name: str) -> str:

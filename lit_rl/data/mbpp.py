@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Unpack
 
-from lit_rl.data.mbpp_plus import check_from_test_source, comparison_for_task, reference_test_source
+from lit_rl.data.mbpp_plus import check_from_test_source, comparison_for_task
 from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function_name, task_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
@@ -61,7 +61,6 @@ class MBPP(TaskDataModule):
     full                            ``text``, ``test_setup_code``                        974
     sanitized                       ``prompt``, ``test_imports``                         427
     MBPP+ (EvalPlus OriginFmt)      ``test``: source                                     378
-    MBPP+ (``MbppPlus.jsonl``)      ``base_input``, ``plus_input``: JSON                 378
     ==============================  ===================================================  =======
 
     The splits are MBPP's, by task id in every format: prompt 1-10, test 11-510, validation 511-600, train
@@ -81,7 +80,6 @@ class MBPP(TaskDataModule):
         few_shot: solved examples in the prompt, 0 to 3: tasks 2, 3, 4, which the file must then hold.
         shown_tests: largest number of asserts in the prompt; the paper shows all 3, EvalPlus 1.
         timeout_seconds: CPU seconds for a program and its tests.
-        hub_subset: the hub data set's configuration.
         name: the task's name in metrics if there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
@@ -103,7 +101,6 @@ class MBPP(TaskDataModule):
         few_shot: FewShot = 0,
         shown_tests: int = 3,
         timeout_seconds: float = 10.0,
-        hub_subset: str | None = None,
         name: str = "mbpp",
         **options: Unpack[TaskOptions],
     ) -> None:
@@ -118,17 +115,15 @@ class MBPP(TaskDataModule):
         self.few_shot = few_shot
         self.shown_tests = shown_tests
         self.timeout_seconds = timeout_seconds
-        self.hub_subset = hub_subset
         self.name = name
         self._tasks: list[MBPPRow] = []
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of the part that was chosen for a split, in the order of the file."""
         part = self.parts[split]
         if part == "none":
             return []
         if not self._tasks:
-            rows = read_rows(self.path, subset=self.hub_subset, split=self._hub_split)
+            rows = read_rows(self.path, split=self._hub_split)
             self._tasks = list(parse_rows(rows, parse_row))
         by_number = {task.number: task for task in self._tasks}
         examples = [by_number[number] for number in EXAMPLES[: self.few_shot]]
@@ -165,14 +160,13 @@ class MBPPOptions(TaskOptions, total=False):
     form: Form
     few_shot: FewShot
     timeout_seconds: float
-    hub_subset: str | None
 
 
 class MBPPPlus(MBPP):
     """MBPP+ for evaluation: all 378 tasks, one assert in the prompt, as in EvalPlus; see :class:`MBPP`.
 
     Args:
-        path: ``MbppPlus-OriginFmt.jsonl.gz``, ``MbppPlus.jsonl.gz`` or ``evalplus/mbppplus`` on the hub.
+        path: ``MbppPlus-OriginFmt.jsonl.gz`` or ``evalplus/mbppplus`` on the hub.
         train_split: see :class:`MBPP`.
         validation_split: see :class:`MBPP`.
         test_split: see :class:`MBPP`.
@@ -206,9 +200,7 @@ class MBPPPlus(MBPP):
 
 
 def parse_row(row: Row) -> MBPPRow:
-    """One row in any of the four formats."""
-    if "base_input" in row:
-        return _parse_mbpp_plus(row)
+    """One row in any of the three formats."""
     number, program = row.integer("task_id"), _unix_newlines(row.text("code"))
     shown = tuple(_unix_newlines(test) for test in row.texts("test_list"))
     if "text" in row:
@@ -226,15 +218,6 @@ def parse_row(row: Row) -> MBPPRow:
         _join_lines(*imports, row.text("test")), program, function, comparison_for_task(number)
     )
     return MBPPRow(number, text, shown, program, written, imports)
-
-
-def _parse_mbpp_plus(row: Row) -> MBPPRow:
-    number = int(row.text("task_id").rpartition("/")[2])  # of a name such as Mbpp/2
-    lines = [line for line in row.text("prompt").strip().strip('"').strip().split("\n") if line]
-    text = "\n".join(line for line in lines if not line.startswith("assert"))
-    shown = tuple(line for line in lines if line.startswith("assert"))
-    check = AssertTests(reference_test_source(row, number), row.text("entry_point"))
-    return MBPPRow(number, text, shown, row.text("canonical_solution"), check)
 
 
 def _uses_classes(program: str, test: str) -> bool:

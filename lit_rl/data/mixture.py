@@ -7,13 +7,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, zip_longest
-from math import isfinite
-from typing import Unpack
+from math import inf
+from typing import Annotated, Unpack
 
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Keep, Split, TaskDataModule, TaskOptions, number_duplicates
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
+from lit_rl.signature_check import Limit
 from lit_rl.types import Problem
+
+Weight = Annotated[float, Limit("a finite number above 0", lambda weight: 0 < weight < inf)]
 
 _LINE = 10**18
 """Length of all problems together."""
@@ -62,14 +65,12 @@ class Mixture(TaskDataModule):
         self,
         tasks: list[TaskDataModule],
         *,
-        weights: list[float] | None = None,
+        weights: list[Weight] | None = None,
         **options: Unpack[TaskOptions],
     ) -> None:
         given = [1.0] * len(tasks) if weights is None else weights
         if not tasks or any(isinstance(task, Mixture) for task in tasks):
             raise UsageError("tasks: expected at least one task and no Mixture; list the inner Mixture's tasks instead")
-        if len(given) != len(tasks) or not all(isfinite(weight) and weight > 0 for weight in given):
-            raise ArgumentError("Mixture.weights", f"{len(tasks)} numbers above 0, one for each task", str(weights))
         if options.get("chat") or options.get("stop_strings"):
             raise UsageError("Mixture takes no chat or stop_strings: set them in each of its tasks")
         if options.get("validation_tasks") is None:
@@ -87,21 +88,12 @@ class Mixture(TaskDataModule):
         if split == "validation":
             return []
         columns = []
-        seen: dict[str, list[Problem]] = {}
         for name, task in self.tasks.items():
-            problems = task.problems(split)
-            same = [other for other, others in seen.items() if split == "train" and problems and problems == others]
-            if same:
-                raise UsageError(f"tasks: {name} has the problems of {same[0]}; list it once and set weights")
-            seen[name] = problems
-            if split == "train" and not problems:
-                raise UsageError(f"tasks: {name} has no training problems; list it in validation_tasks instead")
-            fields = {"mixture_task": name}
+            fields, problems = {"mixture_task": name}, task.problems(split)
             columns.append([replace(p, task_id=f"{name}/{p.task_id}", fields={**p.fields, **fields}) for p in problems])
         return [problem for turn in zip_longest(*columns) for problem in turn if problem is not None]
 
     def set_problem_filter(self, keep: Keep) -> None:
-        """Leave out problems that do not fit, as the tasks do."""
         super().set_problem_filter(keep)
         self._loaded.clear()
 

@@ -11,7 +11,6 @@ from typing import Unpack
 
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
@@ -71,8 +70,6 @@ def make_pairs(
         >>> [(pair.chosen, pair.rejected) for pair in pairs]
         [('4', '5')]
     """
-    if not margin > 0:
-        raise ArgumentError("margin", "a number above 0", str(margin), "equal rewards give no preference")
     scored: dict[str, float] = {}
     ends: dict[str, bool] = {}
     for number, (text, reward) in enumerate(zip(completions, rewards, strict=True)):
@@ -96,10 +93,8 @@ def make_pairs(
 
 
 def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
-    """Write pairs as JSON lines, whole or not at all, to a path that ends in ``.jsonl``; return their number."""
+    """Write pairs as JSON lines, whole or not at all; return their number. The path should end in ``.jsonl``."""
     path = Path(path)
-    if path.suffix != ".jsonl":
-        raise UsageError(f"preference pairs are JSON lines: the path needs to end in .jsonl, got {path}")
     lines = [json.dumps(asdict(pair), ensure_ascii=False) + "\n" for pair in pairs]
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")

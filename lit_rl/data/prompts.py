@@ -24,58 +24,6 @@ PROGRAM_STOPS = ("\nassert", "\nprint", "\nif", '\n"""')
 BLOCK_STOPS = ("[DONE]",)
 """End of a program between ``[BEGIN]`` and ``[DONE]`` (MBPP with examples)."""
 
-SOLVED_FUNCTIONS: tuple[tuple[str, str], ...] = (
-    (
-        '''\
-def longest_run(word: str) -> int:
-    """ How often the same letter stands in a row in word, at most.
-    >>> longest_run('aabbbc')
-    3
-    >>> longest_run('')
-    0
-    """
-''',
-        """\
-    longest = run = 0
-    for place, letter in enumerate(word):
-        run = run + 1 if place and word[place - 1] == letter else 1
-        longest = max(longest, run)
-    return longest
-""",
-    ),
-    (
-        '''\
-def swap_ends(items: list) -> list:
-    """ A new list with the first and the last item of items swapped.
-    >>> swap_ends([1, 2, 3])
-    [3, 2, 1]
-    """
-''',
-        """\
-    if len(items) < 2:
-        return list(items)
-    return [items[-1], *items[1:-1], items[0]]
-""",
-    ),
-    (
-        '''\
-def seconds_until(now: str, then: str) -> int:
-    """ Seconds from now to then, both times of one day as 'HH:MM:SS'.
-    >>> seconds_until('10:00:00', '10:01:05')
-    65
-    """
-''',
-        """\
-    def seconds(time):
-        hour, minute, second = map(int, time.split(':'))
-        return 3600 * hour + 60 * minute + second
-
-    return seconds(then) - seconds(now)
-""",
-    ),
-)
-"""Examples for few-shot prompts of HumanEval, written for this project: (beginning, body) of a function."""
-
 
 def chat_messages(*turns: str, system: str | None = None) -> tuple[Message, ...]:
     """Messages for a chat template: turns of user and assistant in alternation, the user first.
@@ -103,24 +51,6 @@ def called_function_name(program: str, asserts: str) -> str | None:
     except SyntaxError:
         return None
     return next((f.id for f in calls if isinstance(f, ast.Name) and f.id in defined), None)
-
-
-def function_prompt(beginning: str, form: Form, few_shot: int = 0) -> str | tuple[Message, ...]:
-    """A function to finish: signature and docstring, as in HumanEval.
-
-    Args:
-        beginning: source up to the end of the docstring.
-        form: ``completion``: the bare beginning; ``instruct``: a request for the whole function.
-        few_shot: number of solved examples (:data:`SOLVED_FUNCTIONS`) before it: functions above it in
-            completion form, earlier turns in instruct form.
-    """
-    solved = SOLVED_FUNCTIONS[:few_shot]
-    if form == "completion":
-        return "".join(f"{head}{body}\n\n" for head, body in solved) + beginning
-    turns: list[str] = []
-    for head, body in solved:
-        turns += [finish_function_request(head), fenced(head + body)]
-    return chat_messages(*turns, finish_function_request(beginning))
 
 
 def task_prompt(

@@ -87,23 +87,19 @@ class Row:
 
     def text(self, field: str, default: str | None = None) -> str:
         """The field's text; the default where it is missing or null."""
-        value: str = self._read_typed(field, str, default)
-        return value
+        return str(self._read_typed(field, str, default))
 
     def integer(self, field: str, default: int | None = None) -> int:
         """The field's whole number; see :meth:`text`. True and False do not count."""
-        value: int = self._read_typed(field, int, default)
-        return value
+        return int(self._read_typed(field, int, default))
 
     def number_of(self, field: str, default: float | None = None) -> float:
         """The field's number, also from text such as ``"0.75"``; see :meth:`text`."""
-        value: float = self._read_typed(field, float, default, read=float)
-        return value
+        return float(self._read_typed(field, float, default, read=float))
 
     def texts(self, field: str) -> list[str]:
         """The field's list of texts, every item checked."""
-        value: list[str] = self._read_typed(field, list[str], None)
-        return value
+        return list(self._read_typed(field, list[str], None))
 
     def json(self, field: str, kind: Any = Any, default: Any = None) -> Any:
         """The field's value of a type; text is read as JSON first, since many data sets store JSON in text."""
@@ -261,14 +257,12 @@ def _read_file(path: Path) -> _Values:
         else:
             raise ValueError(f"the name of a data file ends in {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, ValueError) as fault:
-        if isinstance(fault, UsageError):  # of a row, or of a file that is none
-            raise
         remedy = "; save it as UTF-8" if isinstance(fault, UnicodeDecodeError) else ""
-        raise UsageError(f"{path} cannot be read: {fault}{remedy}") from None
+        error = UsageError(f"{path} cannot be read: {fault}{remedy}")
+        raise fault if isinstance(fault, UsageError) else error from None  # of a row, or of a file that is none
 
 
 def _read_json(path: Path) -> _Values:
-    """JSON lines, or one list."""
     with open_text_or_gzip(path, "utf-8-sig") as file:  # a byte order mark is no part of the first row
         if path.name.endswith(JSON_LINES):
             for number, line in enumerate(file, 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import random
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -94,9 +95,9 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         super().__init_subclass__(**settings)
         extend_signature(cls)
 
+    @abstractmethod
     def load_problems(self, split: Split) -> list[Problem]:
         """All problems of a split, in a fixed order; an empty list if the task has no such split."""
-        raise NotImplementedError
 
     @typed_arguments
     def problems(self, split: Split) -> list[Problem]:
@@ -174,11 +175,6 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         return self._build_loader(self.problems("train"), self.validation_batch_size)
 
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:
-        if not problems and self.left_out.get("train"):
-            raise UsageError(
-                f"{self.name}: the prompts of all {self.left_out['train']} train problems leave no room for a "
-                "completion: take a policy with a longer context, or raise the environment's max_row_tokens"
-            )
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
         return self._build_loader(problems, self.batch_size, shuffle=not overfits, drop_last=True)
 
@@ -256,12 +252,11 @@ class SplitTask(TaskDataModule):
 
     split: SplitName
 
+    @abstractmethod
     def read_problems(self) -> list[Problem]:
         """All problems, in the order of the file."""
-        raise NotImplementedError
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of a split, in the order of the file; see the table in the class."""
         if split == "train" and self.split != "train":
             return []
         problems = self.read_problems()
@@ -272,7 +267,6 @@ class SplitTask(TaskDataModule):
         return [problems[index] for index in indices if (index in train) == (split == "train")]
 
     def train_dataloader(self) -> ProblemLoader:
-        """Shuffled batches of the training part."""
         if self.split != "train":
             raise UsageError(
                 f"{type(self).__name__} with split={self.split!r} is for evaluation only: split='train' trains on four "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
@@ -88,8 +89,8 @@ class TranslatedTask(SplitTask):
             )
         return [self._build_problem(row) for row in tested]
 
-    def _parse_row(self, row: Row) -> _TranslatedRow:
-        raise NotImplementedError
+    @abstractmethod
+    def _parse_row(self, row: Row) -> _TranslatedRow: ...
 
     def _require_language(self, row: Row, field: str, named: str, language: str) -> None:
         if language != self.language:

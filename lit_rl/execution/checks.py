@@ -7,7 +7,6 @@ dataclasses of plain data: they pickle, compare and cross process and machine bo
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ COMPILE_SECONDS = 10.0
 MAX_COMPILATIONS = 3
 _MAX_EXPECTED = 10**sys.int_info.default_max_str_digits  # the longest that Python reads from a text
 _OF_DRIVERS = "values of JSON (arguments: integers below 2**53, finite numbers; in C no lists and no dicts)"
-_PATH = re.compile(r"[\w./~$-]+\.(?:py|c|cc|cpp|cxx)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,7 @@ class AssertTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_asserts"
 
     def __post_init__(self) -> None:
-        _require(self, "test", self.test, isinstance(self.test, str), "a text", 'join lines by "\\n"')
-        _require_seconds(self)
+        _check_fields(self, test=(isinstance(self.test, str), 'a text; join lines by "\\n"'))
 
     @property
     def num_tests(self) -> int:
@@ -106,26 +103,20 @@ class CallTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.driven_calls:judge_calls"
 
     def __post_init__(self) -> None:
-        _require_cases(self)
-        _require_seconds(self)
-        _require_language(self)
         names = str(self.entry_point).split(".")
-        few = 1 if self.language in ("c", "go") else len(names)
-        is_function = all(map(str.isidentifier, names)) and len(names) <= few
-        _require(
-            self, "entry_point", self.entry_point, is_function, "a function or Class.method (a function in C and Go)"
-        )
+        is_function = all(map(str.isidentifier, names)) and (len(names) == 1 or self.language not in ("c", "go"))
+        _check_fields(self, entry_point=(is_function, "a function or Class.method (a function in C and Go)"))
         for index, case in enumerate(self.cases):
-            where = f"cases[{index}]"
             is_call = isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)
-            wanted = "(arguments, expected), of which the arguments are a tuple"
-            _require(self, where, case, is_call, wanted, "f(2) == 4 is ((2,), 4)")
-            require_serialisable(case[0], f"CallTests.{where}: an argument")
-            require_serialisable(case[1], f"CallTests.{where}: the expected value")
-            if self.language != "python":
+            wanted, remedy = "(arguments, expected), of which the arguments are a tuple", "f(2) == 4 is ((2,), 4)"
+            if is_call and self.language != "python":
                 is_flat = self.language != "c" or not any(isinstance(one, list | tuple | dict) for one in case[0])
-                is_json = is_flat and _is_json(case[0], False) and _is_json(case[1], True)
-                _require(self, where, case, is_json, f"{_OF_DRIVERS}, as language is {self.language}")
+                is_call = is_flat and _is_json(case[0], False) and _is_json(case[1], True)
+                wanted, remedy = f"{_OF_DRIVERS}, as language is {self.language}", ""
+            if not is_call:
+                raise ArgumentError(f"CallTests.cases[{index}]", wanted, value_text(case), remedy)
+            for what, value in zip(("an argument", "the expected value"), case, strict=True):
+                require_serialisable(value, f"CallTests.cases[{index}]: {what}")
 
     @property
     def num_limits(self) -> int:
@@ -165,10 +156,7 @@ class Checker:
     ARGUMENTS: ClassVar[tuple[str, ...]] = ("input.txt", "output.txt", "answer.txt")
 
     def __post_init__(self) -> None:
-        _require_language(self, ("python", "c", "cpp"))
-        _require_seconds(self)
-        is_source = bool(self.source.strip()) and not _PATH.fullmatch(self.source)
-        _require(self, "source", self.source, is_source, "the text of a program, not its file")
+        _check_fields(self, ("python", "c", "cpp"), source=(bool(self.source.strip()), "the text of a program"))
 
 
 @dataclass(frozen=True)
@@ -205,20 +193,20 @@ class StdioTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.stdio:judge_stdio"
 
     def __post_init__(self) -> None:
-        _require_cases(self)
-        _require_language(self)
-        _require_seconds(self)
-        rules = get_args(Compare)
-        _require(self, "compare", self.compare, self.compare in rules, f"one of {', '.join(rules)}")
-        for index, case in enumerate(self.cases):
-            is_case = isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])
-            _require(self, f"cases[{index}]", case, is_case, "two texts (or a tuple of accepted outputs as the second)")
-        counts = dict(self.grades)
-        are_right = (
-            len(counts) == len(self.grades) and sum(counts.values()) == len(self.cases) and min(counts.values()) > 0
+        rules, counts = get_args(Compare), dict(self.grades)
+        is_whole = sum(counts.values()) == len(self.cases) and min(counts.values(), default=0) > 0
+        _check_fields(
+            self,
+            compare=(self.compare in rules, f"one of {', '.join(rules)}"),
+            grades=(
+                not self.grades or (is_whole and len(counts) == len(self.grades)),
+                f"different names with numbers of cases, {len(self.cases)} together",
+            ),
         )
-        wanted = f"different names with numbers of cases, {len(self.cases)} together"
-        _require(self, "grades", self.grades, not self.grades or are_right, wanted)
+        for index, case in enumerate(self.cases):
+            if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])):
+                wanted = "two texts (or a tuple of accepted outputs as the second)"
+                raise ArgumentError(f"StdioTests.cases[{index}]", wanted, value_text(case))
 
     @property
     def defines(self) -> str | None:
@@ -269,8 +257,7 @@ class UnitTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.units:judge_units"
 
     def __post_init__(self) -> None:
-        _require_language(self, UNIT_TESTS)
-        _require_seconds(self)
+        _check_fields(self, UNIT_TESTS)
 
     @property
     def num_tests(self) -> int:
@@ -297,7 +284,6 @@ class ReferenceText(Check):
 
     @property
     def reference_text(self) -> str:
-        """The text itself."""
         return self.text
 
 
@@ -313,7 +299,6 @@ class TokenTarget(Check):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The data, as the toys read it."""
         return self.data
 
     def extract(
@@ -323,27 +308,28 @@ class TokenTarget(Check):
         return None
 
 
-def _require(check: Any, field: str, value: Any, is_right: bool, expected: str, remedy: str = "") -> None:
-    if not is_right:
-        raise ArgumentError(f"{type(check).__name__}.{field}", expected, value_text(value), remedy)
+def _check_fields(check: Any, languages: Sequence[str] = get_args(Language), **rules: tuple[bool, str]) -> None:
+    """Raise ArgumentError for a field with which every program would pass, or none could.
 
-
-def _require_cases(check: Any) -> None:
-    if isinstance(check.cases, list):
+    Args:
+        check: its ``cases`` may be a list, which becomes a tuple.
+        languages: that it takes.
+        **rules: by the name of a further field, whether its value is right, and what is.
+    """
+    if isinstance(getattr(check, "cases", None), list):
         object.__setattr__(check, "cases", tuple(check.cases))
-    is_right = isinstance(check.cases, tuple) and len(check.cases) > 0
-    _require(check, "cases", check.cases, is_right, "a tuple of at least one", "without any, every program would pass")
-
-
-def _require_seconds(check: Any) -> None:
-    seconds = check.timeout_seconds
-    is_right = isinstance(seconds, int | float) and 0 < seconds < math.inf
-    _require(check, "timeout_seconds", seconds, is_right, "a finite number of seconds above 0")
-
-
-def _require_language(check: Any, known: Sequence[Language] = get_args(Language)) -> None:
-    named, remedy = f"one of {', '.join(known)}", "a Sandbox Fusion server runs others"
-    _require(check, "language", check.language, check.language in known, named, remedy)
+    cases, seconds = getattr(check, "cases", ("",)), check.timeout_seconds
+    rules |= {
+        "cases": (isinstance(cases, tuple) and len(cases) > 0, "a tuple of at least one"),
+        "timeout_seconds": (
+            isinstance(seconds, int | float) and 0 < seconds < math.inf,
+            "a finite number of seconds above 0",
+        ),
+        "language": (check.language in languages, f"one of {', '.join(languages)}"),
+    }
+    for name, (is_right, expected) in rules.items():
+        if not is_right:
+            raise ArgumentError(f"{type(check).__name__}.{name}", expected, value_text(getattr(check, name)))
 
 
 def _is_json(value: object, is_expected: bool) -> bool:

@@ -150,15 +150,6 @@ class Check:
 
     judged_by: ClassVar[str] = ""
 
-    def __new__(cls, *args: object, **kwargs: object) -> Self:
-        """Refuse a class that the process which judges could not import."""
-        if cls.judged_by and "__main__" in (cls.__module__, cls.judged_by.partition(":")[0]):
-            raise UsageError(
-                f"the sandbox's process cannot import {cls.__name__} and its judge from the running script (__main__): "
-                "move both to a module next to it"
-            )
-        return super().__new__(cls)
-
     @property
     def runs_program(self) -> bool:
         """True if judging it runs a program. Otherwise the completion is only read by reward terms."""

@@ -45,7 +45,7 @@ class LanguageSpec:
 
     Args:
         title: its name in prose.
-        command: the program that must be installed, and where its version is asked for.
+        command: the program that must be installed.
         package: Debian's package that has it.
         wheel: folder of a Python package that may have it, searched before the system's.
         file: name of a program's source file, and of the program in messages.
@@ -68,7 +68,6 @@ class LanguageSpec:
         home: command that prints ``{home}``; by default that is the folder two levels above the command.
         environment: variables of build and run.
         reserves: the runtime reserves more address space than it uses, so memory is counted as it is written to.
-        version: argument by which the command prints its version.
     """
 
     title: str
@@ -95,7 +94,6 @@ class LanguageSpec:
     home: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     reserves: bool = True
-    version: str = "--version"
 
     @cached_property
     def place_pattern(self) -> re.Pattern[str]:
@@ -206,7 +204,6 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         error=r'^(?:Exception in thread "[^"\n]*" |Caused by: )?(?P<type>[a-z][\w.]*\.[A-Z]\w*)(?:: (?P<message>.*))?$',
         executables=("{home}/bin/java", "{home}/lib/jspawnhelper"),
         folders=("{home}", "/etc/java-*-openjdk"),
-        version="-version",
     ),
     "go": LanguageSpec(
         title="Go",
@@ -228,7 +225,6 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         executables=("{home}/pkg/tool",),
         folders=("{home}/pkg", "/usr/share/go-*/pkg"),
         environment=(("GOMAXPROCS", "2"),),
-        version="version",
     ),
     "rust": LanguageSpec(
         title="Rust",
@@ -312,19 +308,11 @@ def how_to_install(language: Language) -> str:
     return f"no program in {spec.title} can be judged here: install {spec.package} (Debian), which has {spec.command}"
 
 
-def version(language: Language) -> str:
-    """The first line by which an installed language names its version."""
-    found = find_toolchain(language)
-    if found is None:
-        return "not installed"
-    command = [found.names["command"], LANGUAGES[language].version]
-    return _run_for_output(command, stderr=subprocess.STDOUT).strip().partition("\n")[0]
-
-
-def _run_for_output(command: Sequence[str], stderr: int = subprocess.DEVNULL) -> str:
+def _run_for_output(command: Sequence[str]) -> str:
     """A command's output. A supervisor's own limit of memory, too low for rustc's libraries, is lifted for it."""
     lifted = ["/bin/sh", "-c", 'ulimit -S -v "$(ulimit -H -v)"; exec "$@"', "sh", *command]
-    return subprocess.run(lifted, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False).stdout
+    done = subprocess.run(lifted, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    return done.stdout
 
 
 def _find_part(command: str, part: str, path: str) -> str | None:
@@ -333,7 +321,6 @@ def _find_part(command: str, part: str, path: str) -> str | None:
 
 
 def _linked_files(path: str) -> list[str]:
-    """A path and what it links to, link by link."""
     chain = [path]
     while os.path.islink(chain[-1]) and len(chain) < 20:
         folder = os.path.realpath(os.path.dirname(chain[-1]))

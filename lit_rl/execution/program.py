@@ -132,7 +132,7 @@ def split_future_imports(source: str) -> tuple[str, str]:
     >>> split_future_imports("from __future__ import annotations\nx: int")[0]
     'from __future__ import annotations\n'
     """
-    tree = _parse_python(source) if "__future__" in source else None
+    tree = parse_python(source) if "__future__" in source else None
     body = tree.body if tree else []
     documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
     statements = body[1:] if documented else body
@@ -393,7 +393,7 @@ class BoundedParser:
     def parse_or_none(self, source: str) -> ast.Module | None:
         """The tree of a Python source; ``None`` if it does not parse or the limit is reached."""
         if source not in self._trees:
-            self._trees[source] = _parse_python(source) if self.spend_characters(len(source)) else None
+            self._trees[source] = parse_python(source) if self.spend_characters(len(source)) else None
         return self._trees[source]
 
     def is_python(self, source: str) -> bool:
@@ -424,7 +424,8 @@ def defines_function(source: str, name: str) -> bool:
     return re.search(f"{function}|{word}", source) is not None
 
 
-def _parse_python(source: str) -> ast.Module | None:
+def parse_python(source: str) -> ast.Module | None:
+    """The tree of a source; ``None`` if it does not parse."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in the policy's text

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal, Self
 
@@ -45,8 +45,8 @@ Memory = Annotated[int, Limit("at least 16777216 bytes (512 MiB are usual)", lam
 class Sandbox(ProgramRunner):
     """Judges programs in separate, limited processes.
 
-    Workers start with the first program, with ``start()``, or as a context manager; until then a sandbox holds only
-    its arguments, and can be copied and pickled. All methods may be called from any thread.
+    Workers start with the first program, with ``start()``, or as a context manager. A copy, also by pickle, has the
+    same arguments and starts workers of its own. All methods may be called from any thread.
 
     Args:
         num_workers: programs that run at the same time.
@@ -95,8 +95,6 @@ class Sandbox(ProgramRunner):
         self._threads: list[threading.Thread] = []
 
     def __reduce__(self) -> tuple[type[Sandbox], tuple[Any, ...]]:
-        if self._threads and not self._closed:
-            raise TypeError("a sandbox that has started cannot be copied or pickled; do so before its first program")
         return type(self), self._arguments
 
     def start(self) -> Self:
@@ -159,13 +157,15 @@ class Sandbox(ProgramRunner):
         self._threads = threads
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
-        """Queue one program for judging; returns at once."""
-        return self._enqueue([PendingProgram(program, check)])[0].future
-
-    def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:
-        """Judge all; one outcome each, in order."""
-        waiting = self._enqueue([PendingProgram(program, check) for program, check in programs])
-        return [item.future.result() for item in waiting]
+        self.start()
+        item = PendingProgram(program, check)
+        with self._changed:
+            if not self._closed:
+                self._waiting.append(item)
+                self._changed.notify_all()
+                return item.future
+        item.fail("the sandbox was closed")
+        return item.future
 
     def __enter__(self) -> Self:
         return self.start()
@@ -188,7 +188,6 @@ class Sandbox(ProgramRunner):
 
     @property
     def is_running(self) -> bool:
-        """True if its workers have started and were not closed."""
         return bool(self._threads) and not self._closed
 
     def reopen(self) -> None:
@@ -211,17 +210,6 @@ class Sandbox(ProgramRunner):
                 os.rmdir(self._folder)
             except OSError as error:
                 _log.warning("the sandbox's folder %s cannot be removed: %s", self._folder, error)
-
-    def _enqueue(self, items: list[PendingProgram]) -> list[PendingProgram]:
-        self.start()
-        with self._changed:
-            if not self._closed:
-                self._waiting.extend(items)
-                self._changed.notify_all()
-                return items
-        for item in items:
-            item.fail("the sandbox was closed")
-        return items
 
     def _take_chunk(self) -> list[PendingProgram]:
         """The next few programs: several, so that a worker need not wait for this thread between them."""
@@ -297,7 +285,10 @@ class Sandbox(ProgramRunner):
         program's run is lost several times and the good one passes each time, the program is the reason.
         """
         self._end_worker(slot)
-        good = PendingProgram(*_known_good_program(item.check, self._zygote.memory_bytes))
+        # A program that every working machine runs, in the language of the check, and what it prints.
+        language: Language = next((name for name in LANGUAGES if name == item.check.language), "python")
+        program = LANGUAGES[language].good.replace("{num_bytes}", str(self._zygote.memory_bytes // 2))
+        good = PendingProgram(program, StdioTests((("", "good\n"),), language, _GOOD_SECONDS))
         good.pack_check()
         works = repeats = is_over_content = False
         try:
@@ -334,12 +325,10 @@ class Sandbox(ProgramRunner):
         if worker is None:
             worker = self._workers[slot] = self._start_replacement_worker()
         worker.send([(i, item.program, item.packed) for i, item in enumerate(items)])
-        expected = 0
-        while expected < len(items):
-            for number, outcome in worker.receive(items[expected].budget_seconds + _GRACE_SECONDS):
-                if number != expected:
-                    raise EOFError(f"the worker answered program {number} where {expected} was due")
-                expected += 1
+        num_judged = 0
+        while num_judged < len(items):
+            for number, outcome in worker.receive(items[num_judged].budget_seconds + _GRACE_SECONDS):
+                num_judged += 1
                 yield items[number], outcome
 
     def _retry_later(self, item: PendingProgram, result: str) -> None:
@@ -387,10 +376,3 @@ class Sandbox(ProgramRunner):
                 if self._closed:
                     break
         return Worker(self._settings)
-
-
-def _known_good_program(check: Check, memory_bytes: int) -> tuple[str, Check]:
-    """A program that every working machine runs, in the language of a check, and what it prints."""
-    language: Language = next((name for name in LANGUAGES if name == check.language), "python")
-    program = LANGUAGES[language].good.replace("{num_bytes}", str(memory_bytes // 2))
-    return program, StdioTests((("", "good\n"),), language, _GOOD_SECONDS)

@@ -203,16 +203,7 @@ def find_package_paths(names: Sequence[str]) -> dict[str, list[str]]:
     for name in names:
         spec = importlib.util.find_spec(name) if "." not in name else None
         if spec is None or (spec.origin is None and not spec.submodule_search_locations):
-            from importlib.metadata import packages_distributions  # takes long to import, and is for this error alone
-
-            modules = [
-                one
-                for one, wheels in packages_distributions().items()
-                if one[0] != "_" and name.lower() in map(str.lower, wheels)
-            ]
-            others = f"whose modules have other names: give {', '.join(modules)}"
-            absent = "which is not installed: pip install it or leave it out"
-            raise UsageError(f"packages names {name!r}, {others if modules else absent}")
+            raise UsageError(f"packages names {name!r}, no installed module: give the name that programs import")
         paths = list(spec.submodule_search_locations or [str(spec.origin)])
         beside = [os.path.join(os.path.dirname(path), f"{name}.libs") for path in paths]
         found[name] = [os.path.realpath(path) for path in (*paths, *beside) if os.path.exists(path)]

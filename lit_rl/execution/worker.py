@@ -64,7 +64,6 @@ class PendingProgram:
         return bool(self.packed)
 
     def resolve(self, outcome: Outcome) -> None:
-        """Set the outcome of the future."""
         with contextlib.suppress(Exception):  # cancelled by its owner meanwhile
             self.future.set_result(outcome)
 
@@ -90,8 +89,7 @@ class Worker:
             send_message(self._connection, settings)
             kind, content = receive_message(self._connection)
         except (OSError, EOFError) as error:
-            self.close()
-            raise SandboxError(f"a worker of the sandbox ended while starting ({error})") from None
+            kind, content = "failed", f"a worker of the sandbox ended while starting ({error})"
         if kind != "ready":
             self.close()
             raise SandboxError(str(content))
@@ -99,11 +97,9 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Process id of the supervisor."""
         return self._process.pid
 
     def send(self, tasks: Sequence[Task]) -> None:
-        """Send programs to judge."""
         send_message(self._connection, tasks)
 
     def receive(self, seconds: float) -> list[Answer]:

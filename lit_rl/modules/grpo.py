@@ -70,10 +70,8 @@ class GRPO(RolloutModule):
                 "with objective.kl_in reward and a baseline that divides by the spread of rewards, any kl_coef has the "
                 "same effect in groups of equal rewards: set kl_in to loss, or the baseline's normalize to none"
             )
-        if decouple_terms and (self.objective.penalises_rewards or self.rewards.is_clipped):
-            raise UsageError(
-                "decouple_terms treats each term alone: remove Composite's limits and kl_in: reward, which need the sum"
-            )
+        if decouple_terms and self.objective.penalises_rewards:
+            raise UsageError("decouple_terms treats each term alone: remove kl_in: reward, which needs the sum")
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         completions, valid = rollout.completions, rewards.valid

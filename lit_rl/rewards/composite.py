@@ -1,59 +1,41 @@
-"""The reward of a run: a weighted sum of terms, clipped, with its credit per token."""
+"""The reward of a run: a weighted sum of terms, with its credit per token."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, SupportsFloat
+from typing import Annotated, Any, SupportsFloat
 
 import torch
 
 from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
-from lit_rl.rewards.token_credit import CreditParts, TokenCredit, utf8_bytes
-from lit_rl.signature_check import FiniteFloat, TypedArguments
+from lit_rl.rewards.token_credit import TokenCredit, utf8_bytes
+from lit_rl.signature_check import Limit, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem, Turn
+
+RewardTerms = Annotated[list[RewardTerm], Limit("at least one reward term, such as TestsReward", len)]
 
 
 class Composite(TypedArguments):
     """Weighted sum of reward terms.
 
-        reward = clip(sum over terms of weight * value, low, high)
-
     Credit follows the terms: each puts ``weight * value`` on tokens, see :mod:`lit_rl.rewards.token_credit`;
-    a row's credit sums to its reward. If clipping makes a reward smaller without changing its sign, the
-    row's credit is scaled by ``clipped / total``, so blame keeps its proportions. Where clipping makes it
-    larger or flips its sign there is no such factor (the total may be 0): then the difference is spread like
-    a value without a place.
+    a row's credit sums to its reward.
 
     A row in which a term with a weight has no value is invalid: its reward and credit are 0, and it must
     leave baseline and loss. Terms of weight 0 are only scored and logged.
 
     Args:
         terms: the terms, each with its weight.
-        clip_low: smallest reward; ``None`` for no limit.
-        clip_high: largest reward; ``None`` for no limit.
     """
 
-    def __init__(
-        self, terms: list[RewardTerm], clip_low: FiniteFloat | None = None, clip_high: FiniteFloat | None = None
-    ) -> None:
-        if not terms:
-            raise UsageError("rewards is empty: list at least one reward term, such as TestsReward")
+    def __init__(self, terms: RewardTerms) -> None:
         names = [term.name for term in terms]
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise UsageError(f"Composite.terms[{index}].name is {name!r} a second time: rename one")
-        self.low = -math.inf if clip_low is None else clip_low
-        self.high = math.inf if clip_high is None else clip_high
-        if self.low > self.high:
-            raise UsageError(f"Composite.clip_low must not exceed clip_high, got {clip_low} and {clip_high}")
         self.terms = list(terms)
-
-    @property
-    def is_clipped(self) -> bool:
-        """True if rewards have a limit."""
-        return self.low > -math.inf or self.high < math.inf
 
     @property
     def needs_every_case(self) -> bool:
@@ -61,12 +43,10 @@ class Composite(TypedArguments):
         return any(term.needs_every_case for term in self.terms)
 
     def setup(self) -> None:
-        """Check whether every term's packages are installed."""
         for term in self.terms:
             term.setup()
 
     def check_problem(self, problem: Problem) -> None:
-        """Check whether the problem has what every term reads."""
         for index, term in enumerate(self.terms):
             try:
                 term.check_problem(problem)
@@ -85,18 +65,20 @@ class Composite(TypedArguments):
         scores = [_checked_scores(term, completions, judgements) for term in self.terms]
         mask = completions.completion_mask.cpu()
         credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)
-        rewards, reasons = [], {}
+        rewards, reasons = list[float](), dict[int, str]()
         for i, (row, judgement) in enumerate(zip(mask, judgements, strict=True)):
-            of_row = [of_term[i] for of_term in scores]
             turns = completions.turns[i]
             columns = [(turn.start, turn.end) for turn in turns]
             places = TokenCredit(turns[-1].token_byte_spans, row, judgement.program, turns[-1].start, columns)
-            lost = ((t, s) for t, s in zip(self.terms, of_row, strict=True) if s.value is None and t.weight)
-            reason = next((f"{term.name}: {score.reason or 'no value'}" for term, score in lost), None)
-            if reason is not None:
-                reasons[i] = reason
-            reward, parts = self._score_row(of_row, places) if reason is None else (0.0, places.split_scores([]))
-            rewards.append(reward)
+            counted = [(t, of_term[i]) for t, of_term in zip(self.terms, scores, strict=True) if t.weight]
+            lost = [f"{term.name}: {score.reason or 'no value'}" for term, score in counted if score.value is None]
+            if lost:
+                reasons[i], counted = lost[0], []
+            weighted = [(term.weight, score) for term, score in counted]
+            # Summed from the values, never from the parts: equal values must give equal rewards to the last bit, since
+            # groups of equal rewards are recognised by equality.
+            rewards.append(math.fsum(weight * (score.value or 0.0) for weight, score in weighted))
+            parts = places.split_scores(weighted)
             credit[i] = places.credit_per_token(parts)
             decided[i] = parts.decided
         device = completions.completion_mask.device
@@ -114,20 +96,6 @@ class Composite(TypedArguments):
             },
             reasons=reasons,
         )
-
-    def _score_row(self, scores: list[TermScore], places: TokenCredit) -> tuple[float, CreditParts]:
-        """Clipped reward of one row and its parts."""
-        counted = [(t.weight, s) for t, s in zip(self.terms, scores, strict=True) if t.weight and s.value is not None]
-        # The reward is summed from the values, never from the parts: equal values must give equal rewards to
-        # the last bit, since groups of equal rewards are recognised by equality.
-        total = math.fsum(weight * (score.value or 0.0) for weight, score in counted)
-        parts = places.split_scores(counted)
-        reward = min(max(total, self.low), self.high)
-        if reward == total:
-            return total, parts
-        if total and 0.0 <= reward / total <= 1.0:
-            return reward, parts.scaled(reward / total)
-        return reward, parts._replace(rest=parts.rest + (reward - total))
 
 
 def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:

@@ -17,11 +17,11 @@ does not define (imports, built-ins, functions) have no edges.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from lit_rl.execution.program import parse_python
 from lit_rl.rewards.python_prefix import find_rejected_token
 
 Flow = Counter[tuple[str, int, int]]
@@ -48,13 +48,13 @@ def count_dataflow_edges(source: str) -> Flow | None:
         ``None`` if not even these parse, or the walk would take far longer than over a program of this length.
     """
     try:
-        tree = _parse_python(source)
+        tree = parse_python(source)
         end = len(source) if tree is not None else (find_rejected_token(source) or (0, 0))[0]
         for _ in range(_MAX_CUT_LINES):
             if tree is not None:
                 break
             end = max(0, source.rfind("\n", 0, end))
-            tree = _parse_python(source[:end])
+            tree = parse_python(source[:end])
         if tree is None or (not tree.body and end < len(source)):
             return None
         walker = _DataflowWalker()
@@ -62,15 +62,6 @@ def count_dataflow_edges(source: str) -> Flow | None:
     except (RecursionError, _TooCostly):
         return None
     return walker.count_numbered_edges()
-
-
-def _parse_python(source: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about escapes in the policy's text: they would fill a log
-            return ast.parse(source)
-    except (SyntaxError, ValueError, MemoryError):
-        return None
 
 
 class _DataflowWalker:
@@ -105,7 +96,6 @@ class _DataflowWalker:
         return self.visit_all(ast.iter_child_nodes(node), state) if handler is None else handler(self, node, state)
 
     def visit_all(self, nodes: Iterable[ast.AST | None], state: State) -> list[str]:
-        """Variables read below some nodes, in turn."""
         return [name for node in nodes if node is not None for name in self.visit(node, state)]
 
     # --- definitions ------------------------------------------------------------------------------------
@@ -168,7 +158,6 @@ class _DataflowWalker:
     # --- control flow -----------------------------------------------------------------------------------
 
     def visit_if(self, node: Any, state: State) -> list[str]:
-        """``if``: one of the branches."""
         reads = self.visit(node.test, state)
         self._merge_states(state, [self._run_branch(node.body, state), self._run_branch(node.orelse, state)])
         return reads
@@ -220,7 +209,6 @@ class _DataflowWalker:
         return []
 
     def visit_except_handler(self, node: Any, state: State) -> list[str]:
-        """``except E as e``."""
         sources = self.visit_all([node.type], state)
         if node.name is not None:
             self._define(node.name, _position(node), sources, state)
@@ -236,7 +224,6 @@ class _DataflowWalker:
         return sources + self.visit_all(getattr(node, "ifs", ()), state)
 
     def visit_match(self, node: Any, state: State) -> list[str]:
-        """``match``: one case, or none."""
         sources, ends = self.visit(node.subject, state), []
         for case in node.cases:
             own = self._copy_state(state)
@@ -260,7 +247,6 @@ class _DataflowWalker:
         return self.visit_all([node.body] if isinstance(node, ast.Lambda) else node.body, inside)
 
     def visit_class(self, node: Any, state: State) -> list[str]:
-        """A class: its definitions stay inside."""
         self.visit_all(node.decorator_list, state)
         return self.visit_all(node.body, self._copy_state(state))
 

@@ -77,7 +77,6 @@ class ServerGrader(Grader):
         self.max_concurrency, self.api_key_variable = max_concurrency, api_key_variable
 
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
-        """One answer per prompt, in order."""
         with ThreadPoolExecutor(self.max_concurrency) as pool:
             return list(pool.map(self._ask, prompts))
 
@@ -140,7 +139,6 @@ class LocalGrader(Grader):
         self._codec: Any = None
 
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
-        """One answer per prompt, in order."""
         self.setup()
         answers: list[Answer] = []
         for start in range(0, len(prompts), self.batch_size):
@@ -148,7 +146,6 @@ class LocalGrader(Grader):
         return answers
 
     def setup(self) -> None:
-        """Load model and tokenizer, once."""
         if self._model is not None:
             return
         from transformers import AutoModelForCausalLM
@@ -164,7 +161,6 @@ class LocalGrader(Grader):
 
     @torch.no_grad()
     def _generate(self, prompts: list[str]) -> list[str]:
-        """Greedy answers to one batch; by the chat template if the model has one."""
         codec, is_chat = self._codec, self._codec.tokenizer.chat_template
         asked = [({"role": "user", "content": prompt},) if is_chat else codec.escape_text(prompt) for prompt in prompts]
         ids, mask = pad_left([codec.encode_prompt(prompt) for prompt in asked], codec.pad_id, self.device)

@@ -33,10 +33,6 @@ _START: Final = {"row": 1, "column": 1}
 _NOT_TEXT: Final[Finding] = {"code": SYNTAX, "location": _START, "end_location": _START}
 
 
-class _RuffError(ValueError):
-    """Ruff ended with an error: one of its sources may be the reason."""
-
-
 class LintReward(RewardTerm):
     """Minus the severities of what ruff finds in a program, at least -1; each finding is a place.
 
@@ -82,11 +78,9 @@ class LintReward(RewardTerm):
             raise UsageError(f"ruff rejects LintReward.select or ignore: {message}")
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem's programs are not Python."""
         require_python("LintReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, by one run of ruff; none where that fails."""
         known = [valueless_score_unless_python(judgement) for judgement in judgements]
         read = (j for j, score in zip(judgements, known, strict=True) if score is None)
         sources = list(dict.fromkeys(j.program.source for j in read if j.program is not None))
@@ -108,12 +102,13 @@ class LintReward(RewardTerm):
         try:
             findings |= self._run_and_parse_findings(sources)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            if isinstance(error, _RuffError | json.JSONDecodeError) and len(sources) > 1:
+            if isinstance(error, subprocess.CalledProcessError | json.JSONDecodeError) and len(sources) > 1:
                 half = len(sources) // 2
                 self._collect_findings(sources[:half], findings, failed)
                 self._collect_findings(sources[half:], findings, failed)
             else:
-                failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(str(error).split())}")
+                said = str(getattr(error, "stderr", None) or error)
+                failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(said.split())}")
 
     def _run_and_parse_findings(self, sources: list[str]) -> dict[str, list[Finding]]:
         found: dict[str, list[Finding]] = {source: [] for source in sources}
@@ -121,8 +116,7 @@ class LintReward(RewardTerm):
             for number, source in enumerate(sources):
                 Path(folder, f"program_{number}.py").write_bytes(source.encode())
             done = self._run_ruff(folder)
-        if done.returncode:
-            raise _RuffError(done.stderr or f"exit code {done.returncode}")
+        done.check_returncode()
         for finding in json.loads(done.stdout):
             number = int(Path(finding["filename"]).stem.removeprefix("program_"))
             found[sources[number]].append(finding)

@@ -8,12 +8,11 @@ from string import Formatter
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.errors import ArgumentError, UsageError, short_repr
+from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.graders import Grader
 from lit_rl.rewards.similarity import NO_REFERENCE, reference_of, require_reference
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.rewards.token_credit import texts_and_judgements, utf8_bytes
-from lit_rl.signature_check import PositiveFloat
 from lit_rl.types import Completions, Judgement, Problem
 
 TEMPLATE = """\
@@ -33,14 +32,15 @@ Does the program do what the reference does? Answer with one line and nothing el
 Score: N
 where N is a number from 0 (nothing right) to 10 (does the same)."""
 _AGAIN = "\n\nYour last answer could not be read. Answer again, in the form that is asked for and in no other."
+_SCORE, _MAX_SCORE = re.compile(r"^\s*Score:\s*(\d+(?:\.\d+)?)\s*$", re.MULTILINE), 10.0
 FIELDS = frozenset({"prompt", "reference", "program", "completion"})
 
 
 class LLMJudgeReward(RewardTerm):
     """A grader's score, 0 to 1.
 
-    The answer is parsed strictly: ``pattern`` must find one number in it, from 0 to ``max_score``. An answer without
-    one is asked for once more, and then scores 0: a program that confuses the grader gains nothing. No answer is our
+    The answer is parsed strictly: it must have one line ``Score: N``, from 0 to 10. An answer without one is asked for
+    once more, and then scores 0: a program that confuses the grader gains nothing. No answer is our
     failure, not a 0: the row gets no value. A completion without a program is 0 and the grader is not asked. Scores
     are kept in memory by the whole prompt, so that none is asked twice.
 
@@ -52,45 +52,28 @@ class LLMJudgeReward(RewardTerm):
         template: the prompt, with ``{prompt}``, ``{reference}``, ``{program}`` and ``{completion}`` where the
             task's prompt, its reference, the program and the whole completion go, the last three between fences. Write
             its other braces twice.
-        pattern: regular expression with one group, the score.
-        max_score: the score that counts as 1.
     """
 
     default_name = "judge"
     needs_every_case = False
 
-    def __init__(
-        self,
-        grader: Grader,
-        weight: float = 1.0,
-        name: str | None = None,
-        template: str = TEMPLATE,
-        pattern: str = r"^\s*Score:\s*(\d+(?:\.\d+)?)\s*$",
-        max_score: PositiveFloat = 10.0,
-    ) -> None:
+    def __init__(self, grader: Grader, weight: float = 1.0, name: str | None = None, template: str = TEMPLATE) -> None:
         super().__init__(weight, name)
         self._fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
         if self._fields - FIELDS or not self._fields & {"completion", "program"}:
             known, got = ", ".join(sorted(FIELDS)), sorted(self._fields)
             raise UsageError(f"LLMJudgeReward.template needs program or completion, of {known}; got {got}")
         self.grader, self.template = grader, template
-        self.max_score = max_score
-        self.pattern = re.compile(pattern, re.MULTILINE)
-        if self.pattern.groups != 1:
-            raise ArgumentError("LLMJudgeReward.pattern", "one group, the score", str(self.pattern.groups))
         self._scores: dict[str, float] = {}
 
     def setup(self) -> None:
-        """Prepare the grader."""
         self.grader.setup()
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the template shows a reference and the problem has none."""
         if "reference" in self._fields:
             require_reference("LLMJudgeReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, without places; equal prompts are asked once."""
         found: list[TermScore | str] = []  # of each row the score, or its prompt
         for text, judgement in texts_and_judgements(completions, judgements):
             if "reference" in self._fields and reference_of(judgement.problem) is None:
@@ -130,12 +113,9 @@ class LLMJudgeReward(RewardTerm):
         return failed
 
     def _parse_score(self, answer: str) -> float | None:
-        found = set(self.pattern.findall(answer))
-        try:
-            score = float(found.pop()) if len(found) == 1 else -1.0
-        except ValueError:
-            return None
-        return score / self.max_score if 0.0 <= score <= self.max_score else None
+        found = set(_SCORE.findall(answer))
+        score = float(found.pop()) if len(found) == 1 else -1.0
+        return score / _MAX_SCORE if 0.0 <= score <= _MAX_SCORE else None
 
 
 def fence_code(code: str) -> str:

@@ -35,7 +35,6 @@ class FormatReward(RewardTerm):
         self.fence = fence
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the completion continues a program (completion form), where no fence is wanted."""
         if self.fence and problem.continues_program:
             raise UsageError(
                 "FormatReward expects a fenced block, but in completion form there is none: set fence to False, or the "
@@ -43,7 +42,6 @@ class FormatReward(RewardTerm):
             )
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, without places."""
         good = [j.program is not None and (j.program.fenced or not self.fence) for j in judgements]
         return [TermScore(0.0 if ok else -1.0) for ok in good]
 
@@ -63,7 +61,6 @@ class LengthPenalty(RewardTerm):
         self.alpha = alpha
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, without places."""
         return [TermScore(-self.alpha * tokens / 100) for tokens in completions.lengths.tolist()]
 
 
@@ -95,6 +92,5 @@ class OverlongPenalty(RewardTerm):
         self.buffer_tokens = buffer_tokens
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, without places."""
         values = (self.max_tokens - self.buffer_tokens - completions.lengths).to(torch.float32) / self.buffer_tokens
         return [TermScore(value) for value in values.clamp(-1.0, 0.0).tolist()]

@@ -65,12 +65,10 @@ class TestsReward(RewardTerm):
         self.grades = merge_grades(self, GRADES, grades)
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if nothing is run for this problem."""
         if problem.check.num_tests == 0:
             raise UsageError(f"TestsReward needs tests, but the check is {type(problem.check).__name__}")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions; none where the sandbox failed."""
         return [
             valueless_score_if_unjudged(judgement) or self._score(text, judgement)
             for text, judgement in texts_and_judgements(completions, judgements)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from lit_rl.errors import UsageError
 from lit_rl.lazy import load_extra
@@ -29,9 +29,6 @@ def require_reference(term: str, problem: Problem) -> None:
         raise UsageError(f"{term} compares with a reference, and this problem has none")
 
 
-Tokenizer = Literal["13a", "char", "intl", "none"]
-
-
 class BleuReward(RewardTerm):
     """BLEU of the program against the problem's reference, 0 to 1; 0 without a program.
 
@@ -40,10 +37,6 @@ class BleuReward(RewardTerm):
     sacrebleu computes it, because its tokenization and smoothing are fixed and named: sentence BLEU of up to
     four words, exponential smoothing, orders longer than the program left out.
 
-    Args:
-        tokenize: sacrebleu's tokenizer: ``13a`` splits off punctuation, ``char`` compares characters, ``none`` words
-            between spaces.
-
     Source:
         Papineni et al. 2002, https://aclanthology.org/P02-1040; Post 2018, https://arxiv.org/abs/1804.08771
     """
@@ -51,23 +44,17 @@ class BleuReward(RewardTerm):
     default_name = "bleu"
     needs_every_case = False
 
-    def __init__(self, weight: float = 1.0, name: str | None = None, tokenize: Tokenizer = "13a") -> None:
-        super().__init__(weight, name)
-        self.tokenize = tokenize
-        self._bleu: Any = None
+    _bleu: Any = None
 
     def setup(self) -> None:
-        """Load sacrebleu."""
         if self._bleu is None:
             metrics = load_extra("sacrebleu.metrics", "BleuReward", "rewards")
-            self._bleu = metrics.BLEU(tokenize=self.tokenize, effective_order=True)
+            self._bleu = metrics.BLEU(effective_order=True)
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem has no reference."""
         require_reference("BleuReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, without places."""
         self.setup()
         likeness = cache(self._sentence_bleu)  # equal programs are common in a group, and each takes milliseconds
         compared = map(_program_and_reference, judgements)
@@ -110,12 +97,10 @@ class DataflowReward(RewardTerm):
     needs_every_case = False
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem has no reference, or its programs are not in Python."""
         require_python("DataflowReward", problem)
         require_reference("DataflowReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, without places."""
         return [valueless_score_unless_python(judgement) or _score(judgement) for judgement in judgements]
 
 

@@ -28,11 +28,9 @@ class SyntaxReward(RewardTerm):
     needs_every_case = False
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem's programs are not in Python."""
         require_python("SyntaxReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions."""
         cut = [reason is StopReason.LENGTH for reason in completions.stop_reasons]
         pairs = zip(texts_and_judgements(completions, judgements), cut, strict=True)
         return [

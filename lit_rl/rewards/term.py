@@ -100,7 +100,7 @@ class RewardOutput:
     """Rewards of N completions and where they were earned.
 
     Args:
-        rewards: [N] float32, weighted sum of the terms, clipped; before any KL. 0 where not ``valid``.
+        rewards: [N] float32, weighted sum of the terms, before any KL. 0 where not ``valid``.
         valid: [N] bool; False where a term with a weight failed: the row leaves baseline and loss.
         credit: [N, T] float32; a row's sum over its completion tokens is its reward, 0 outside the mask.
         decided: [N, T] float32; the part of the reward that has places, each on the token that decided it: no later

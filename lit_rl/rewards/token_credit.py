@@ -209,10 +209,6 @@ class CreditParts(NamedTuple):
     decided: Tensor
     rest: float
 
-    def scaled(self, factor: float) -> CreditParts:
-        """These parts times a factor, but for what was decided before it was known that they would be scaled."""
-        return CreditParts(self.flagged * factor, self.decided, self.rest * factor)
-
 
 class _SpanReward(NamedTuple):
     """Place that earned a part of a reward: bytes ``start`` to ``end`` of the last turn, or the columns of a turn."""

@@ -188,23 +188,12 @@ def test_a_program_of_livecodebench_may_leave_out_imports_and_call_itself_deeply
     assert [outcome.passed for outcome in sandbox.judge_many(jobs)] == [False, True]
 
 
-def test_a_row_says_how_its_output_is_compared(tmp_path):
+def test_the_task_says_how_output_is_compared(tmp_path):
     row = ROWS["codeforces"]
-    rows = (
-        row,
-        row | {"compare": "tokens", "tolerance": 1e-4},
-        row | {"metadata": {"compare": "tokens"}},
-        row | {"metadata": json.dumps({"compare": "lines"}), "tolerance": "1e-3"},
-    )
-    checks = [problem.check for problem in load(tmp_path, *rows)]
-    assert [(check.compare, check.tolerance) for check in checks] == [
-        ("decimals", 1e-6),
-        ("tokens", 1e-4),
-        ("tokens", 1e-6),
-        ("lines", 1e-3),
-    ]
-    own = DeepCoder(train=[write_rows(tmp_path, row)], compare="tokens", tolerance=0.5).problems("train")
-    assert (own[0].check.compare, own[0].check.tolerance) == ("tokens", 0.5)
+    (usual,) = load(tmp_path, row)
+    (own,) = DeepCoder(train=[write_rows(tmp_path, row)], compare="tokens", tolerance=0.5).problems("train")
+    assert (usual.check.compare, usual.check.tolerance) == ("decimals", 1e-6)
+    assert (own.check.compare, own.check.tolerance) == ("tokens", 0.5)
 
 
 def test_a_row_brings_its_checker_and_groups_of_tests(tmp_path, sandbox):
@@ -224,8 +213,10 @@ def test_a_row_brings_its_checker_and_groups_of_tests(tmp_path, sandbox):
     stored = [{"input": given, "output": output, "grade": grade} for given, output, grade in tests]
     whole = [{"problem": "Sort it.", "test_cases": stored} | row for row in rows]
     del whole[2]["problem"]
-    with pytest.warns(UserWarning, match=r"left out 1 of 5 train rows of .* include a file .* checker_files"):
-        problems = load(tmp_path, *whole, checker_files=[str(tmp_path / "testlib.h")])
+    header = str(tmp_path / "testlib.h")
+    with pytest.raises(RowError, match=r"row 5: KeyError: 'other\.h'"):
+        load(tmp_path, *whole, checker_files=[header])
+    problems = load(tmp_path, *whole[:4], checker_files=[header])
     checks = [problem.check for problem in problems]
     assert [check.checker and check.checker.language for check in checks] == ["cpp", "python", "python", None]
     assert checks[0].checker.files == (("testlib.h", (tmp_path / "testlib.h").read_text()),)
@@ -235,7 +226,7 @@ def test_a_row_brings_its_checker_and_groups_of_tests(tmp_path, sandbox):
     program = "print({'1': '2 1', '22': '1 3', '3': '1 1 4'}[input()])"
     (end,) = sandbox.judge_many([(program, checks[2])])
     assert (end.scores, end.exception_type) == ({"easy": 0.0, "hard": 1.0}, None)
-    with pytest.raises(RowError, match=r"row 1: .*a checker judges a program's output"):
+    with pytest.raises(RowError, match=r"row 1: .*with a checker none"):
         load(tmp_path, ROWS["primeintellect"] | {"checker": "1"})
 
 

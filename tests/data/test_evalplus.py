@@ -13,9 +13,8 @@ from support.edited_programs import mutated
 from support.named_jobs import judge_named
 
 from lit_rl.data.mbpp import MBPPPlus
-from lit_rl.data.mbpp_plus import restore_inputs
 from lit_rl.data.rows import read_rows
-from lit_rl.execution import Sandbox
+from lit_rl.execution import CallTests, Sandbox
 
 pytestmark = pytest.mark.peers
 
@@ -23,7 +22,9 @@ NUM_MUTATED = 1000
 TOO_LARGE = ("mbpp/255", "mbpp/599")  # more memory and more time than a program has, here
 
 
-def by_evalplus(rows: dict[str, Any], programs: dict[tuple[str, int], str]) -> dict[tuple[str, int], bool]:
+def by_evalplus(
+    rows: dict[str, Any], checks: dict[str, CallTests], programs: dict[tuple[str, int], str]
+) -> dict[tuple[str, int], bool]:
     """Return which programs pass, as EvalPlus's own functions say; the programs are a data set's: trusted."""
     reason = "EvalPlus is not installed: pip install evalplus==0.3.1"
     theirs = pytest.importorskip("evalplus.eval", reason=reason)
@@ -36,7 +37,7 @@ def by_evalplus(rows: dict[str, Any], programs: dict[tuple[str, int], str]) -> d
         row = rows[name]
         function = row.text("entry_point")
         if name not in expected:
-            inputs = restore_inputs(row)
+            inputs = [arguments for arguments, _ in checks[name].cases]
             truth = row.text("prompt") + row.text("canonical_solution")
             expected[name] = (
                 inputs,
@@ -59,20 +60,20 @@ def by_evalplus(rows: dict[str, Any], programs: dict[tuple[str, int], str]) -> d
 
 
 def test_programs_end_as_evalplus_judges_them(real_data):
-    """By the checks of both of its files."""
+    """Of the rows that become calls with values; the others' inputs are only in a file that is not read here."""
     origin, plus = (str(real_data / "evalplus" / f"MbppPlus{form}.jsonl.gz") for form in ("-OriginFmt", ""))
     rows = {f"mbpp/{row.text('task_id').split('/')[1]}": row for row in read_rows(plus)}
-    references = {one.task_id: str(one.reference) for one in MBPPPlus(plus).problems("test")}
+    problems = [one for one in MBPPPlus(origin).problems("test") if isinstance(one.check, CallTests)]
+    checks = {one.task_id: one.check for one in problems}
+    references = {one.task_id: str(one.reference) for one in problems}
     programs = {(name, -1): program for name, program in references.items() if name not in TOO_LARGE}
     names = [name for name, _ in programs]
     edited = ((names[seed % len(names)], seed) for seed in range(4 * NUM_MUTATED))
     found = ((name, seed, mutated(references[name], seed)) for name, seed in edited)
     programs |= {(name, seed): program for name, seed, program in islice((one for one in found if one[2]), NUM_MUTATED)}
-    theirs = by_evalplus(rows, programs)
+    theirs = by_evalplus(rows, checks, programs)
     with Sandbox(num_workers=2, memory_bytes=2 << 30) as sandbox:
-        for file in (origin, plus):
-            checks = {one.task_id: one.check for one in MBPPPlus(file).problems("test")}
-            ours = judge_named(sandbox, {key: (program, checks[key[0]]) for key, program in programs.items()})
-            differ = {key: ours[key].verdict for key in programs if ours[key].passed != theirs[key]}
-            print(f"{len(programs)} programs, {sum(theirs.values())} pass at EvalPlus; differ: {differ}")
-            assert differ == {}
+        ours = judge_named(sandbox, {key: (program, checks[key[0]]) for key, program in programs.items()})
+    differ = {key: ours[key].verdict for key in programs if ours[key].passed != theirs[key]}
+    print(f"{len(programs)} programs, {sum(theirs.values())} pass at EvalPlus; differ: {differ}")
+    assert differ == {}

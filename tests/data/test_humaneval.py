@@ -7,7 +7,6 @@ import pytest
 
 from lit_rl.data.examples_in_text import Example, find_examples
 from lit_rl.data.humaneval import HumanEval
-from lit_rl.data.prompts import SOLVED_FUNCTIONS
 from lit_rl.execution.checks import AssertTests, CallTests
 
 
@@ -55,18 +54,6 @@ def test_a_test_that_uses_a_helper_of_the_prompt_brings_it_along(tmp_path):
     assert without.check.test == row(1)["test"]
 
 
-def test_solved_examples_stand_before_the_problem_in_both_forms(path):
-    head, body = SOLVED_FUNCTIONS[0]
-    completion = HumanEval(path, few_shot=1).problems("test")[0]
-    assert completion.prompt == f"{head}{body}\n\n{row(0)['prompt']}"
-    assert completion.program_prefix == row(0)["prompt"], "examples are no part of the program"
-    turns = HumanEval(path, form="instruct", few_shot=2).problems("test")[0].prompt
-    assert [turn["role"] for turn in turns] == ["user", "assistant"] * 2 + ["user"]
-    assert body.strip() in turns[1]["content"]
-    with pytest.raises(ValueError, match=r"^HumanEval\.few_shot: expected 0 to 3 examples, got 4"):
-        HumanEval(path, few_shot=4)
-
-
 def test_train_and_test_part_are_disjoint_and_whole(path):
     data = HumanEval(path, split="train")
     train, test = data.problems("train"), data.problems("test")
@@ -99,48 +86,11 @@ def test_all_164_real_problems_are_read_and_cut_131_to_33(real_data):
     assert (len(cut.problems("train")), len(cut.problems("validation"))) == (131, 33)
 
 
-def plus_row(**changes) -> dict:
-    """A row of ``HumanEvalPlus.jsonl.gz``: its ``test`` has the base input only."""
-    return {
-        "task_id": "HumanEval/0",
-        "prompt": 'from typing import List\n\n\ndef total(xs: List[float]) -> float:\n    """The sum."""\n',
-        "entry_point": "total",
-        "canonical_solution": "    return sum(xs)\n",
-        "test": "def check(candidate):\n    assert candidate([1.5]) == 1.5\n",
-        "contract": "    assert all(type(x) == float for x in xs)\n",
-        "base_input": [[[1.5]]],
-        "plus_input": [[[0.1, 0.2, 0.3]], [[]]],
-        "atol": 0,
-    } | changes
-
-
-ROOT = plus_row(
-    task_id="HumanEval/32",
-    prompt='def find_zero(xs: list):\n    """A root."""\n',
-    entry_point="find_zero",
-    canonical_solution="    return -xs[0] / xs[1]\n",
-    base_input=[[[1, 2]]],
-    plus_input=[[[-4, 0, 1]]],
-    atol=1e-4,
-)
-
-RIGHT = "def total(xs):\n    result = 0.0\n    for x in reversed(xs):\n        result += x\n    return result\n"
-PLUS_CASES = [
-    (plus_row(), RIGHT, True),
-    (plus_row(), "def total(xs):\n    return xs[0]\n", False),  # passes the base test
-    (plus_row(), "def total(xs):\n    return round(sum(xs), 3) + 1e-3\n", False),
-    (ROOT, "def find_zero(xs):\n    return -0.5 if len(xs) == 2 else -2.0\n", True),  # the other root
-    (ROOT, "def find_zero(xs):\n    return -0.5\n", False),
-]
-
-
-def test_the_further_inputs_of_humaneval_plus_are_tests(tmp_path, sandbox):
-    file = tmp_path / "HumanEvalPlus.jsonl"
-    for row, program, passes in PLUS_CASES:
-        file.write_text(json.dumps(row) + "\n")
-        (problem,) = HumanEval(str(file), form="instruct").problems("test")
-        outcomes = sandbox.judge_many([(problem.program_prefix + program, problem.check)])
-        assert outcomes[0].passed is passes, (program, outcomes[0])
+def test_a_row_whose_further_inputs_are_not_in_its_test_is_refused(tmp_path):
+    """The test of ``HumanEvalPlus.jsonl.gz`` has the base inputs only."""
+    (tmp_path / "plus.jsonl").write_text(json.dumps(row(0) | {"base_input": [[1]], "plus_input": [[2]]}))
+    with pytest.raises(ValueError, match=r"row 1, field 'plus_input': .* give HumanEvalPlus-OriginFmt"):
+        HumanEval(str(tmp_path / "plus.jsonl")).problems("test")
 
 
 def test_examples_of_the_docstring_are_the_public_check_in_both_forms(tmp_path):

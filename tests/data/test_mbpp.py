@@ -16,7 +16,6 @@ from lit_rl.execution.checks import AssertTests
 FULL = "mbpp/mbpp.jsonl.gz"
 SANITIZED = "mbpp/sanitized-mbpp.json.gz"
 ORIGIN = "evalplus/MbppPlus-OriginFmt.jsonl.gz"
-PLUS = "evalplus/MbppPlus.jsonl.gz"
 
 
 def full(number: int) -> dict:
@@ -95,7 +94,7 @@ def test_examples_are_tasks_2_3_4_between_marks(path):
     assert "def add(x):\n  return x + 2\n[DONE]" in problem.prompt
 
 
-REAL_ROWS = [(FULL, 974), (SANITIZED, 427), (ORIGIN, 378), (PLUS, 378)]
+REAL_ROWS = [(FULL, 974), (SANITIZED, 427), (ORIGIN, 378)]
 
 
 @pytest.mark.parametrize(("file", "rows"), slow_but(REAL_ROWS[:2], REAL_ROWS))

@@ -22,7 +22,6 @@ HUMANEVAL = "humaneval/HumanEval.jsonl.gz"
 FULL = "mbpp/mbpp.jsonl.gz"
 SANITIZED = "mbpp/sanitized-mbpp.json.gz"
 ORIGIN = "evalplus/MbppPlus-OriginFmt.jsonl.gz"
-PLUS = "evalplus/MbppPlus.jsonl.gz"
 LEETCODE = "competitive/leetcode_functional_train.jsonl.gz"
 
 # References that do not pass, each with its reason.
@@ -195,7 +194,6 @@ def test_a_sample_of_every_other_set_passes_and_fails_when_it_lies_once(real_dat
         MBPP(str(real_data / FULL), test_split="all"),
         MBPP(str(real_data / SANITIZED), test_split="all"),
         MBPPPlus(str(real_data / ORIGIN)),
-        MBPPPlus(str(real_data / PLUS)),
         DeepCoder(validation=[str(real_data / LEETCODE)]),
     ]
     for task in tasks:
@@ -209,7 +207,7 @@ def test_a_sample_of_every_other_set_passes_and_fails_when_it_lies_once(real_dat
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "exceptions"),
-    [(FULL, {}), (SANITIZED, {}), (ORIGIN, PLUS_EXCEPTIONS), (PLUS, PLUS_EXCEPTIONS)],
+    [(FULL, {}), (SANITIZED, {}), (ORIGIN, PLUS_EXCEPTIONS)],
 )
 def test_every_mbpp_reference_passes_but_those_named(real_data, sandbox, file, exceptions):
     problems = MBPP(str(real_data / file), test_split="all").problems("test")

@@ -258,10 +258,10 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
 
 
 BROKEN = {
-    "no source tree": {"tree": "/nowhere/at/all"},
-    "does not build as it is": {"build": "false"},
-    "does not run as it is": {"run": "false"},
-    "does not write what is compared": {"outputs": ("plt00009",)},
+    "/nowhere/at/all": {"tree": "/nowhere/at/all"},
+    "'false' fails": {"build": "false"},
+    "'exit 3' fails": {"run": "exit 3"},
+    "does not build, run and write what is compared": {"outputs": ("plt00009",)},
     "temperature": {"variable": "temperature"},
     "not a file of the tree": {"file": "missing.sh"},
     "lines": {"first_line": 400, "last_line": 401},

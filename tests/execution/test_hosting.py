@@ -54,7 +54,7 @@ def run(client, body, **options):
 
 def test_calls_reach_the_object_and_answers_come_back_and_a_time_out_keeps_the_trace(client):
     result, trace = run(client, "x = ask('a', options=[])\nassert x == ['yes', ('no', 3)]\ngo_to('kitchen')")
-    assert (result.verdict, result.num_calls) == (Verdict.PASSED, 2)
+    assert result.verdict is Verdict.PASSED
     assert trace == [["ask", "a"], ["go_to", "kitchen"]]
     result, trace = run(client, "go_to('a')\ngo_to('b')\nwhile True: pass")
     assert (result.verdict, trace) == (Verdict.TIMED_OUT, [["go_to", "a"], ["go_to", "b"]])
@@ -202,7 +202,7 @@ def test_seconds_of_the_host_and_of_the_program_are_added_up(client, monkeypatch
     "argument, reason",
     [
         ("1 << 32_000_001", "an int of more than 8000000 hexadecimal digits"),
-        ("range(10**7)", "a range of more than 1000000 items"),
+        ("range(10**7)", "a range of more than 1000000 items, or of ints of more than 4096 bits"),
         ("Decimal('1e20000')", "a Decimal too large to compute with"),
         ("{i * ((1 << 61) - 1) for i in range(200)}", "keys of a set or dict that collide"),
     ],

@@ -42,7 +42,6 @@ def test_a_program_that_does_the_task_succeeds_and_its_trace_is_told(sandbox):
             ["Say", "Hi, yes", None],
         ],
     )
-    assert outcome.scores == {"conjuncts": 1.0}
     by_name = program('go_to(location="hall")', 'say(message=ask(person="ann", question="?", options=["yes"]))')
     assert judge(sandbox, by_name).robot_verdict == "success"
 
@@ -53,7 +52,6 @@ def test_a_false_check_is_a_completion_error_and_the_other_tests_still_run(sandb
     assert outcome.robot_verdict == "completion_error" and outcome.verdict is Verdict.WRONG_ANSWER
     assert outcome.cases == (Verdict.WRONG_ANSWER, Verdict.PASSED, Verdict.WRONG_ANSWER)
     assert len(outcome.traces) == 3
-    assert outcome.scores["conjuncts"] == pytest.approx((0 + 1 + 0.5) / 3)
 
 
 def test_a_refused_call_is_a_robot_error_at_its_line_and_ends_the_tests(sandbox):
@@ -61,7 +59,6 @@ def test_a_refused_call_is_a_robot_error_at_its_line_and_ends_the_tests(sandbox)
     assert outcome.robot_verdict == "robot_execution_error" and outcome.verdict is Verdict.EXCEPTION
     assert outcome.line == 4 and "RobotGoToError" in outcome.stderr
     assert outcome.traces == ([["Say", "hi", None], ["GoTo", "moon", None]],)
-    assert outcome.scores == {"conjuncts": 0.0}
     # The line is that of the text that was given.
     assert judge(sandbox, '    say("hi")\n    go_to("moon")').line == 2
     fenced = "Here:\n\n```python\n" + program('go_to("moon")') + "```\nDone."

@@ -16,6 +16,7 @@ from lit_rl.data.mbpp_plus import comparing_test_source
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxFusionClient
 from lit_rl.execution.judging.asserts.assert_plan import plan_asserts
 
+LONG_RANGE = "a range of more than 1000000 items, or of ints of more than 4096 bits"
 BEYOND = "an int of more than 8000000 hexadecimal digits"
 REASONS = {
     "a large int": ("1 << 32_000_001", BEYOND),
@@ -28,8 +29,11 @@ REASONS = {
     "many empty lists": ("[[]] * 700_000", "more values than can be held"),
     "a long text": ("'x' * (17 << 20)", "more than 16777216 bytes"),
     "keys that collide": ("{i * ((1 << 61) - 1) for i in range(200)}", "keys of a set or dict that collide"),
-    "a long range": ("range(10**7)", "a range of more than 1000000 items"),
-    "a range of large ints": ("range(1 << 5000, 1 << 9000, 1 << 8999)", "a range of ints of more than 4096 bits"),
+    "a long range": ("range(10**7)", LONG_RANGE),
+    "a range of large ints": (
+        "range(1 << 5000, 1 << 9000, 1 << 8999)",
+        LONG_RANGE,
+    ),
     "a large Decimal": ("Decimal('1e20000')", "a Decimal too large to compute with"),
     "a large Fraction": ("Fraction(1, 1 << 40_000)", "a Fraction of more than 8000 hexadecimal digits"),
     "a Decimal beside a large int": (
@@ -201,7 +205,7 @@ def test_what_is_slow_to_compare_with_a_large_int_is_not_read_beside_one(name):
         "try:\n    plain.loads(text)\nexcept NotPlain as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, SLOW[name]], capture_output=True, text=True)
-    assert ("beside an int" in done.stdout or "a range of ints" in done.stdout) and not done.returncode, done
+    assert ("beside an int" in done.stdout or "a range of" in done.stdout) and not done.returncode, done
 
 
 def test_large_ints_and_decimals_of_two_answers_are_compared_by_a_grader(sandbox):

@@ -12,8 +12,7 @@ from transformers import GenerationConfig
 
 import lit_rl.models.sampling
 from lit_rl.data import Corridor, Sorting
-from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy, ToyPolicy
-from lit_rl.data.toys.toy_tasks import corridor_distances
+from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy, ToyPolicy, distances_to_goal
 from lit_rl.models import CausalLM
 from lit_rl.models.sampling import RowRandom, choose_tokens
 from lit_rl.types import Sampling, StopReason
@@ -110,7 +109,7 @@ def test_a_walk_ends_at_the_goal_or_at_the_limit() -> None:
     rows = sample(walker(), Corridor(num_cells=4).problems("train"), num_samples=20, max_tokens=5)
     of_rows = zip(rows.problems, rows.completion_ids.tolist(), rows.lengths.tolist(), rows.stop_reasons, strict=True)
     for problem, ids, length, reason in of_rows:
-        walk = corridor_distances(*problem.check.data, ids[:length])  # type: ignore[attr-defined]
+        walk = distances_to_goal(torch.tensor([problem.check.numbers]), torch.tensor([[*ids[:length], 0]]))[0].tolist()
         assert (reason is StopReason.EOS) == (walk[-1] == 0)
         assert length == 5 or walk[-1] == 0
         assert 0 not in walk[:-1]

@@ -14,18 +14,18 @@ from lit_rl.types import Judgement, Problem
 REFERENCE = "int x = 1 ;\nint y = x + 2 ;"
 
 
-def value(text: str, reference: str = REFERENCE, **arguments: str) -> float:
-    return reward_of(BleuReward(**arguments), text, reference=reference).rewards.item()  # type: ignore[arg-type]
+def value(text: str, reference: str = REFERENCE) -> float:
+    return reward_of(BleuReward(), text, reference=reference).rewards.item()
 
 
 def test_the_value_follows_the_formula() -> None:
     assert value(REFERENCE) == value(f"```cpp\n{REFERENCE}\n```") == 1.0
     assert value("") == 0.0
     # All n-grams of "a b c d e" occur in the reference of 6 words: precision 1, brevity exp(1 - 6 / 5).
-    assert value("a b c d e", "a b c d e f", tokenize="none") == pytest.approx(math.exp(1 - 6 / 5))
+    assert value("a b c d e", "a b c d e f") == pytest.approx(math.exp(1 - 6 / 5))
     # "a b c d x": precisions 4/5, 3/4, 2/3, 1/2; same length.
     expected = (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4)
-    assert value("a b c d x", "a b c d e", tokenize="none") == pytest.approx(expected)
+    assert value("a b c d x", "a b c d e") == pytest.approx(expected)
     # Likeness has no place.
     output = reward_of(BleuReward(), "a\nb", reference="a\nb")
     assert output.credit[0].tolist() == pytest.approx([1 / 3] * 3 + [0.0])

@@ -12,7 +12,7 @@ PROGRAM = "def task_program():\n    go_to('küche')\n    pick('Öl')\n"
 
 
 def ended(robot_verdict: str | None, verdict: Verdict = Verdict.EXCEPTION, line: int | None = None) -> Outcome:
-    return Outcome(verdict, robot_verdict=robot_verdict, line=line, scores={"conjuncts": 0.75})
+    return Outcome(verdict, robot_verdict=robot_verdict, line=line)
 
 
 def test_grades_rise_along_the_taxonomy() -> None:
@@ -21,7 +21,5 @@ def test_grades_rise_along_the_taxonomy() -> None:
     assert values == pytest.approx([0.0, 0.3, 0.6, 1.0])
     no_program = SimulatorReward(grades={"python_error": -1.0})
     assert reward_of(no_program, "", Outcome(Verdict.NO_PROGRAM)).rewards.tolist() == [-1.0]
-    conjuncts = SimulatorReward(mode="conjuncts")
-    assert reward_of(conjuncts, PROGRAM, ended("completion_error")).rewards.tolist() == [0.75]
-    assert reward_of(conjuncts, PROGRAM, Outcome(Verdict.SYNTAX_ERROR)).rewards.tolist() == [0.0]
+    assert reward_of(SimulatorReward(), PROGRAM, Outcome(Verdict.SYNTAX_ERROR)).rewards.tolist() == [0.0]
     assert not reward_of(SimulatorReward(), PROGRAM, Outcome(Verdict.INFRASTRUCTURE_FAILURE)).valid.item(), "no zero"

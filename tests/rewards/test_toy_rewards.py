@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 from support.few_examples import given
 from support.sampling import sample
 
-from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy
+from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy, distances_to_goal
 from lit_rl.data.toys.toy_rewards import CorridorReward, SortingReward, last_turn_ids
 from lit_rl.data.toys.toy_tasks import (
-    corridor_distances,
     corridor_problem,
     sort_distance,
     sort_inclusion_ordering,
@@ -39,12 +38,16 @@ def test_sorting_is_scored_by_the_chosen_rule(kind):
     assert len({score.value for score in scores}) > 1
 
 
+def walk_of(num_cells, start, actions):
+    return distances_to_goal(torch.tensor([[num_cells, start]]), torch.tensor([[*actions, 0]]))[0].tolist()
+
+
 def test_the_goal_pays_one_to_the_action_that_reached_it():
     problem = corridor_problem(3, 2)
     completions = sampled(CorridorPolicy(num_cells=3), problem, num_samples=40, max_tokens=4)
     output = Composite([CorridorReward()])(completions, judged(completions))
     for ids, reward, credit in zip(last_turn_ids(completions), output.rewards.tolist(), output.credit, strict=True):
-        reached = corridor_distances(3, 2, ids)[-1] == 0
+        reached = walk_of(3, 2, ids)[-1] == 0
         expected = torch.zeros_like(credit)
         if reached:
             expected[len(ids) - 1] = 1.0
@@ -75,7 +78,8 @@ def test_rewards_stay_within_their_limits(prompt, answer):
 
 @given(st.integers(1, 8), st.data(), st.lists(st.integers(0, 1), max_size=20))
 def test_no_walk_leaves_the_corridor_or_the_goal(num_cells, data, actions):
-    walk = corridor_distances(num_cells, data.draw(st.integers(1, num_cells)), actions)
+    walk = walk_of(num_cells, data.draw(st.integers(1, num_cells)), actions)
+    assert walk_of(3, 2, [0, 0, 1, 1, 1]) == [2, 3, 3, 2, 1, 0], "the wall at the far end stops it"
     assert len(walk) == len(actions) + 1
     assert all(0 <= distance <= num_cells for distance in walk)
     assert 0 not in walk or set(walk[walk.index(0) :]) == {0}

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from support.few_examples import given
 
 from lit_rl.data.robots.robosim import PATIENCE, InventedWorld
+from lit_rl.data.robots.robot_judge import RobotHost
 from lit_rl.data.robots.service_robot import RobotError
 
 SEEDS = st.integers(0, 10_000)
@@ -98,7 +99,7 @@ WRONG_ARGUMENTS = (
 def test_empty_or_wrong_arguments_are_robot_errors():
     for call, arguments, error in WRONG_ARGUMENTS:
         with pytest.raises(RobotError, match=f"^{error}"):
-            getattr(InventedWorld(0), call)(*arguments)
+            RobotHost(InventedWorld(0)).call(call, arguments, {})
 
 
 @given(SEEDS)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from support.few_examples import given
 
+from lit_rl.data.robots.robot_judge import RobotHost
 from lit_rl.data.robots.robot_program import extract_runnable_program, lower_double_quoted, randomise_membership_tests
 from lit_rl.data.robots.service_robot import MAX_TEXT_CHARS, MAX_TRACE_BYTES, RobotError, ServiceRobot, compile_search
 
@@ -112,7 +113,7 @@ def test_something_else_than_text_is_a_robot_error_without_a_trace(wrong):
     ):
         robot = ServiceRobot(everything)
         with pytest.raises(RobotError, match=f"^Robot{error}Error"):
-            getattr(robot, call)(*arguments)
+            RobotHost(robot).call(call, arguments, {})
         assert robot.trace == [], call
 
 
@@ -170,13 +171,14 @@ def test_a_placed_text_stands_for_itself_whatever_it_would_mean_as_a_pattern(tex
 
 def test_texts_longer_than_the_limit_are_refused():
     robot = ServiceRobot(state(agents={"start_loc": [(".*", ["yes"])]}))
-    robot.say("x" * MAX_TEXT_CHARS)
-    for call in (
-        lambda: robot.say("x" * (MAX_TEXT_CHARS + 1)),
-        lambda: robot.ask("a", "b?", ["x" * MAX_TEXT_CHARS, "yes"]),
+    host = RobotHost(robot)
+    host.call("say", ("x" * MAX_TEXT_CHARS,), {})
+    for call, arguments in (
+        ("say", ("x" * (MAX_TEXT_CHARS + 1),)),
+        ("ask", ("a", "b?", ["x" * MAX_TEXT_CHARS, "yes"])),
     ):
         with pytest.raises(RobotError):
-            call()
+            host.call(call, arguments, {})
     assert len(robot.trace) == 1
 
 
@@ -253,3 +255,16 @@ def test_no_program_is_too_odd_to_be_read():
         source = extract_runnable_program(f"rooms = get_all_rooms()\nif 'a' in rooms:\n    pass\n{line}\n").source
         for seed in range(5):
             assert randomise_membership_tests(source, random.Random(seed)).startswith("def task_program"), name
+
+
+def test_a_world_with_a_broken_pattern_or_an_unknown_room_cannot_be_built():
+    fine = {"start_loc": [("ann", ["yes"])]}
+    for objects, agents, wrong in (
+        ({"start_loc": ["(cup"]}, fine, re.error),
+        ({}, {"start_loc": [("ann", ["[a"])]}, re.error),
+        ({"cellar": ["cup"]}, fine, ValueError),
+        ({}, {"cellar": [("ann", ["yes"])]}, ValueError),
+    ):
+        ServiceRobot(state({}, fine))
+        with pytest.raises(wrong):
+            ServiceRobot(state(objects, agents))

@@ -85,21 +85,11 @@ def plain_credit(
         places = PlainPlaces(tuple(turns[-1].token_byte_spans), row, judgements[i].program, turns[-1].start, columns)
         pairs = [(term.weight, of_term[i]) for term, of_term in zip(composite.terms, scores, strict=True)]
         if any(weight and score.value is None for weight, score in pairs):
-            pairs, failed = [], True
-        else:
-            failed = False
+            pairs = []
         counted = [(weight, score) for weight, score in pairs if weight and score.value is not None]
         total = math.fsum(weight * (score.value or 0.0) for weight, score in counted)
         flagged, chosen, rest = places.parts(counted)
-        reward = 0.0 if failed else min(max(total, composite.low), composite.high)
-        if reward != total:
-            if total and 0.0 <= reward / total <= 1.0:
-                factor = reward / total
-                flagged = [part * factor for part in flagged]
-                rest *= factor
-            else:
-                rest += reward - total
-        rewards.append(reward)
+        rewards.append(total)
         credit.append(places.spread(flagged, rest))
         decided.append(chosen)
     shape = completions.completion_mask.shape

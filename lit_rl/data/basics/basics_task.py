@@ -17,9 +17,8 @@ from lit_rl.data.basics.families import FAMILIES
 from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, RenderingSettings, draw_distinct_problems
 from lit_rl.data.prompts import Form, chat_messages, fenced, finish_function_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import CallTests
-from lit_rl.execution.languages import Language
 from lit_rl.signature_check import Limit, PositiveInt, Share
 from lit_rl.types import Problem
 
@@ -28,15 +27,7 @@ HELD_OUT = tuple(family for family in FAMILIES if family.held_out)
 _FAMILIES = {
     "trained": TRAINED,
     "held_out": HELD_OUT,
-    "tellable": tuple(family for family in TRAINED if family.tellable),
 }
-
-SOLVED = (
-    ('def mean(xs):\n    """Mean of xs, or 5 if xs is empty."""\n', "    return sum(xs) / len(xs) if xs else 5"),
-    ('def shout(word):\n    """word in upper case, with 3 "?" at its end."""\n', '    return word.upper() + "?" * 3'),
-    ('def odd(n):\n    """Is n odd and not 7?"""\n', "    return n % 2 == 1 and n != 7"),
-)
-"""Examples for few-shot prompts, (beginning, body) of a function; no family has them."""
 
 ANSWER_STOPS = ("\n```\n\n",)
 """End of the code block, after which nothing is needed; no empty line follows an opening fence."""
@@ -62,8 +53,7 @@ class Basics(TaskDataModule):
 
     Args:
         families: ``trained`` for the families that training may see; ``held_out`` for the two that it never
-            sees, only for validation, as one of another task's ``validation_tasks``; ``tellable`` for the ten trained
-            families in which a case's answer is a constant of the docstring.
+            sees, only for validation, as one of another task's ``validation_tasks``.
         num_train_problems: number of training problems, spread evenly over the families.
         num_validation_problems: number of validation problems, likewise.
         bug_share: share of demonstrations that carry their family's systematic bug.
@@ -76,9 +66,8 @@ class Basics(TaskDataModule):
             imitation: see :mod:`lit_rl.data.basics.problems`. Their demonstration repeats the failed program in a share
             ``bug_share`` of them, as if the feedback had not been read.
         language: ``python`` or ``javascript``: the same functions, bugs and cases, and the same split.
-            In JavaScript there are no second turns or examples. The task is then ``basics_javascript``.
+            In JavaScript there are no second turns. The task is then ``basics_javascript``.
         form: ``completion`` for base models, ``instruct`` for chat models.
-        few_shot: in instruct form, solved examples before the question, 0 to 3; they are of no family.
         **options: as for every task, see :class:`TaskDataModule`.
 
     Example:
@@ -94,7 +83,7 @@ class Basics(TaskDataModule):
     def __init__(
         self,
         *,
-        families: Literal["trained", "held_out", "tellable"] = "trained",
+        families: Literal["trained", "held_out"] = "trained",
         num_train_problems: PositiveInt = 8192,
         num_validation_problems: PositiveInt = 520,
         bug_share: Share = 0.6,
@@ -104,7 +93,6 @@ class Basics(TaskDataModule):
         second_turn_share: Share = 0.0,
         language: Literal["python", "javascript"] = "python",
         form: Form = "completion",
-        few_shot: int = 0,
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
@@ -112,11 +100,7 @@ class Basics(TaskDataModule):
             raise UsageError(
                 "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
             )
-        if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
-            expected = f"0 to {len(SOLVED)} in instruct form and 0 in completion form"
-            raise ArgumentError("Basics.few_shot", expected, f"{few_shot} in {form} form")
         self.form: Form = form
-        self.few_shot = few_shot
         self.families = families
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
@@ -125,7 +109,6 @@ class Basics(TaskDataModule):
         self.name += "_javascript" * (language == "javascript") + "_held_out" * (families == "held_out")
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """Distinct problems, the families taking turns; none to test on, nor to train held-out families on."""
         if split == "test":
             return []
         if self.families == "held_out":
@@ -157,35 +140,22 @@ class Basics(TaskDataModule):
         ]
         turns = zip_longest(*columns)
         problems = [problem for turn in turns for problem in turn if problem is not None]
-        return problems if self.form == "completion" else [to_chat_form(problem, self.few_shot) for problem in problems]
+        return problems if self.form == "completion" else list(map(to_chat_form, problems))
 
 
-def to_chat_form(problem: Problem, few_shot: int) -> Problem:
+def to_chat_form(problem: Problem) -> Problem:
     """A problem in completion form as one in instruct form: same cases, same task id.
 
     Demonstration and bug become what a chat model should answer: the function without its docstring, in a block.
-
-    Args:
-        problem: of the embedded task, of one turn.
-        few_shot: how many of :data:`SOLVED` come first, as earlier turns.
     """
     assert isinstance(problem.check, CallTests)
     beginning, language = str(problem.prompt), problem.check.language
-    turns: list[str] = []
-    for solved, body in SOLVED[:few_shot]:
-        turns += [finish_function_request(solved), _format_answer(solved, body, "python")]
-    answers: dict[str, Any] = {
-        name: _format_answer(beginning, problem.fields[name], language) for name in ("demonstration", "bug")
-    }
+    signature, names = beginning.partition("\n")[0], ("demonstration", "bug")
+    answers: dict[str, Any] = {name: fenced(f"{signature}\n{problem.fields[name]}", language) for name in names}
     return replace(
         problem,
-        prompt=chat_messages(*turns, finish_function_request(beginning, language)),
+        prompt=chat_messages(finish_function_request(beginning, language)),
         program_prefix="",
         stop_strings=ANSWER_STOPS,
         fields={**problem.fields, **answers},
     )
-
-
-def _format_answer(beginning: str, body: str, language: Language) -> str:
-    signature = beginning.partition("\n")[0]
-    return fenced(f"{signature}\n{body}", language)

@@ -104,7 +104,6 @@ class DrawnFunction:
         return body, bug
 
     def _value_as_javascript(self, value: Any) -> Any:
-        """The value of a slot as JavaScript writes it."""
         if isinstance(value, tuple):
             return tuple(map(self._value_as_javascript, value))
         return replace(self, slots={}).fill_template(_IN_JAVASCRIPT[value]) if value in _IN_JAVASCRIPT else value
@@ -114,7 +113,6 @@ class DrawnFunction:
         return f"def f({', '.join(self.names)}):\n{body}\n"
 
     def draw_inputs(self, rng: Random) -> list[Arguments]:
-        """Arguments of some calls."""
         drawing = {draws.__name__: partial(draws, rng) for draws in _DRAWING}
         inputs: list[Arguments] = eval(self.family.inputs, {**drawing, **self.slots, "rng": rng})
         return inputs

@@ -68,11 +68,6 @@ def hash_to_unit_interval(*words: str) -> float:
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
-def _split_from_hash(tree: str) -> Split:
-    """The split a reference program belongs to, by hash of its normalised syntax tree."""
-    return "validation" if hash_to_unit_interval("split", tree) < VALIDATION_SHARE else "train"
-
-
 class NormalisedTreeCache:
     """Normalised syntax trees of a family's reference programs; programs that differ in numbers are parsed once."""
 
@@ -131,7 +126,11 @@ def draw_distinct_problems(
     while len(seen) < count and misses < MAX_MISSES:
         drawn = draw_function(family, rng)
         reference = drawn.program_from_body(drawn.correct_and_buggy_bodies()[0])
-        if reference in seen or (split is not None and _split_from_hash(trees.tree_of(drawn)) != split):
+        # A program belongs to one of the splits, by the hash of its normalised syntax tree.
+        if reference in seen or (
+            split is not None
+            and (hash_to_unit_interval("split", trees.tree_of(drawn)) < VALIDATION_SHARE) != (split == "validation")
+        ):
             misses += 1
             continue
         misses = 0

@@ -10,12 +10,11 @@ from datetime import datetime
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Unpack, cast
+from typing import Unpack
 
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
-    MissingHeaderError,
     MissingTextError,
     build_contest_check,
     checker_from_row,
@@ -31,7 +30,7 @@ from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, expand_path, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
-from lit_rl.execution.checks import Compare, StdioTests
+from lit_rl.execution.checks import Compare
 from lit_rl.execution.program import extract_program
 from lit_rl.types import Message, Problem
 
@@ -76,11 +75,10 @@ LIVE_CODE_BENCH_IMPORTS = (
 class _SkipReason(Enum):
     """Rows that do not become problems."""
 
-    EMPTY = "without statement or tests"
+    EMPTY = f"without statement ({' or '.join(QUESTION_FIELDS)}) or tests ({' or '.join(TEST_FIELDS)})"
     OUTSIDE = "whose contest_date is not between start_date and end_date"
     DIALOGUE = "whose programs would have to talk with another one, which no listed input and output can judge"
     NULL = "with a test whose input or output is null"
-    HEADER = "whose checkers include a file (testlib.h?) that checker_files does not name"
 
 
 class DeepCoder(TaskDataModule):
@@ -105,8 +103,7 @@ class DeepCoder(TaskDataModule):
     ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in
     the statement as an example; a row without either has none.
 
-    The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
-    ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.
+    The output of whole programs is compared as ``compare`` says; see :class:`~lit_rl.execution.StdioTests`.
 
     ``fields`` carry ``statement``, ``entry_point`` (or ``None``) and ``needs_checker`` (whether the statement accepts
     several answers and the row has no checker).
@@ -119,7 +116,7 @@ class DeepCoder(TaskDataModule):
         test_timeout_seconds: CPU seconds for one test.
         compare: default comparison of outputs; ``decimals`` is LiveCodeBench's.
         tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
-        checker_files: paths of files that checkers include by their names, such as your ``testlib.h``.
+        checker_files: paths of the files that checkers include by their names, such as your ``testlib.h``.
         start_date: first day of the contests to take, as ``2024-08-01``, by the row's ``contest_date``; all by default.
         end_date: last day; of its contests only those dated midnight are taken, as in LiveCodeBench.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
@@ -156,8 +153,8 @@ class DeepCoder(TaskDataModule):
             "test": tuple(validation if test is None else test),
         }
         self.test_timeout_seconds = test_timeout_seconds
-        # A rule that makes no sense is refused now, not at the first row.
-        self._stdio = StdioTests((("", ""),), compare=compare, tolerance=tolerance)
+        self.compare: Compare = compare
+        self.tolerance = tolerance
         self.checker_files = tuple(checker_files)
         self.days = (
             datetime.min if start_date is None else _parse_day(start_date),
@@ -188,14 +185,9 @@ class DeepCoder(TaskDataModule):
             found = list(parsed)
             kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
             left_out = Counter(reason for reason in found if isinstance(reason, _SkipReason))
-            if left_out[_SkipReason.OUTSIDE] == len(found) > 0:
-                raise UsageError(f"{self.name}: all {len(found)} {rows} are left out, {_SkipReason.OUTSIDE.value}")
-            if left_out[_SkipReason.EMPTY] == len(found):
-                statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
-                raise UsageError(
-                    f"{self.name}: none of the {len(found)} {rows} has a statement ({statement}) and "
-                    f"tests ({tests}): rename the fields, or take another source"
-                )
+            if not kept:
+                reasons = "; or ".join(reason.value for reason in left_out)
+                raise UsageError(f"{self.name}: all {len(found)} {rows} are left out, as rows {reasons}")
             for reason, count in left_out.items():
                 warnings.warn(f"left out {count} of {len(found)} {rows} {reason.value}", stacklevel=2)
             if asking := sum(problem.fields["needs_checker"] for problem in kept):
@@ -229,7 +221,6 @@ class DeepCoder(TaskDataModule):
             return _SkipReason.OUTSIDE
         question, messages = _parse_statement_and_messages(row)
         metadata = row.json("metadata") if row.values.get("metadata") else {}
-        rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         try:
             tests, public = _parse_all_and_public(row, metadata.get("func_name"))
         except MissingTextError:
@@ -238,10 +229,7 @@ class DeepCoder(TaskDataModule):
             return _SkipReason.EMPTY
         if tests[0].function is None and (row.values.get("interaction_format") or is_interactive(question)):
             return _SkipReason.DIALOGUE
-        try:
-            checker = checker_from_row(rules.values, files)
-        except MissingHeaderError:
-            return _SkipReason.HEADER
+        checker = checker_from_row({**metadata, **{k: v for k, v in row.values.items() if v is not None}}, files)
         solutions = row.json("solutions", list[str]) if row.values.get("solutions") else []
         found = extract_program(solutions[0]) if solutions else None
         starter, solution = row.text("starter_code", default=""), found.source if found else None
@@ -252,8 +240,8 @@ class DeepCoder(TaskDataModule):
             build_contest_check,
             timeout_seconds=self.test_timeout_seconds,
             in_class=in_class,
-            compare=cast(Compare, rules.text("compare", default=self._stdio.compare)),
-            tolerance=rules.number_of("tolerance", default=self._stdio.tolerance),
+            compare=self.compare,
+            tolerance=self.tolerance,
             checker=checker,
         )
         prefix = CONTEST_IMPORTS if function else ""

@@ -7,13 +7,15 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.confinement.visible_files import is_inside
 from lit_rl.execution.interface import Check
 from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_dataclass
 
-_MAX_COMPARED = 96 << 20  # bytes of a plotfile, so that a supervisor reads it within its own limits
-ComparedBytes = Annotated[PositiveInt, Limit(f"at most {_MAX_COMPARED}", lambda size: size <= _MAX_COMPARED)]
+StageWeights = Annotated[
+    tuple[float, float, float, float],
+    Limit("numbers of at least 0 and not all 0", lambda weights: min(weights) >= 0 and 0 < sum(weights) < math.inf),
+]
 
 
 @typed_dataclass
@@ -29,15 +31,13 @@ class BuildAndRun(Check):
         file: path in it of the file whose lines are masked.
         first_line: first masked line, 1-based.
         last_line: last masked line.
-        build: shell command, run in a copy of the tree; a good build prints ``success_text`` in its last line.
+        build: shell command, run in a copy of the tree; the last line of a good build's output has ``SUCCESS``.
         run: shell command, run after a good build.
         outputs: plotfiles (folders) that a good run leaves, each with a ``Header``.
         variable: the array in them that is compared.
-        success_text: see ``build``.
         weights: of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
-        compare_bytes: most bytes that are read of one plotfile, at most 96 MiB.
         memory_bytes: address space of one process of build or run.
         readable: folders besides the system's toolchain that build and run may read; the tree itself is hidden
             wherever it lies, and so is the history of its version control.
@@ -52,11 +52,9 @@ class BuildAndRun(Check):
     run: str = "./blast"
     outputs: tuple[str, ...] = ("plt00001", "plt00002", "plt00003", "plt00004", "plt00005")
     variable: str = "density"
-    success_text: str = "SUCCESS"
-    weights: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
+    weights: StageWeights = (0.25, 0.25, 0.25, 0.25)
     build_seconds: Seconds = 120.0
     run_seconds: Seconds = 60.0
-    compare_bytes: ComparedBytes = 64 << 20
     memory_bytes: PositiveInt = 4 << 30
     readable: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
@@ -64,14 +62,10 @@ class BuildAndRun(Check):
     judged_by: ClassVar[str] = "lit_rl.data.numerical.build_judge:judge_build_and_run"
 
     def __post_init__(self) -> None:
-        if self.last_line < self.first_line - 1:
-            raise ArgumentError("BuildAndRun.last_line", "not before first_line", str(self.last_line))
         tree = os.path.realpath(self.tree)
         for path in self.readable:
             if is_inside(os.path.realpath(path), tree):
                 raise UsageError(f"BuildAndRun.readable must lie outside its tree, got {path}: copy it elsewhere")
-        if len(self.weights) != 4 or min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
-            raise ArgumentError("BuildAndRun.weights", "four numbers of at least 0 and not all 0", str(self.weights))
 
     @property
     def language(self) -> str:
@@ -87,5 +81,4 @@ class BuildAndRun(Check):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The weighted stages and their mean."""
         return ("compilation", "execution", "header_bleu", "density", "total")

@@ -25,13 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.data.numerical.build_check import BuildAndRun
-from lit_rl.data.numerical.plotfile import (
-    MAX_HEADER_LENGTH,
-    MultiLevelField,
-    PlotfileError,
-    field_similarity,
-    read_field,
-)
+from lit_rl.data.numerical.plotfile import MAX_HEADER_LENGTH, MultiLevelField, field_similarity, read_field
 from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run_boxed
 from lit_rl.execution.confinement.profile import untrusted_user_id
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
@@ -42,6 +36,7 @@ from lit_rl.execution.zygote.work_folder import empty_folder
 STAGES = ("compilation", "execution", "header_bleu", "density")
 
 _EXACT = 1 - 1e-12
+_UNREADABLE = (OSError, LookupError, ValueError, ArithmeticError)  # of the files that a completion's program leaves
 
 
 class BuildError(FaultyCheck):
@@ -103,7 +98,7 @@ def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
 def _run_stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: tuple[Output, ...]) -> Outcome:
     scores = dict.fromkeys(STAGES, 0.0)
     report = _run_build(folder, check)
-    if not _is_built(report, check):
+    if not _is_built(report):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.SYNTAX_ERROR
         return _outcome_from_scores(verdict, scores, report.log, check)
     scores["compilation"] = 1.0
@@ -129,12 +124,10 @@ def _output_scores(folder: Path, reference: Output, check: BuildAndRun) -> tuple
 
 
 def _score_or_zero(compare: Callable[[], float]) -> float:
-    """The score of a comparison; 0 if the completion's output cannot be read or compared, for any reason."""
+    """The score of a comparison; 0 if the completion's output cannot be read or compared."""
     try:
         return compare()
-    except MemoryError:
-        raise  # the supervisor's own limit says more than 0
-    except Exception:
+    except _UNREADABLE:
         return 0.0
 
 
@@ -149,30 +142,28 @@ def _outcome_from_scores(verdict: Verdict, scores: Mapping[str, float], log: str
 
 def _reference_key(check: BuildAndRun) -> tuple[Any, ...]:
     """The part of a check that determines build and output: all but limits and weights."""
-    built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
+    built = (check.tree, check.build, check.run, check.outputs, check.variable)
     return (*built, check.readable, check.environment)
 
 
 def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ...]:
-    tree = Path(check.tree)
-    if not tree.is_dir():
-        raise BuildError(f"no source tree at {tree}")
-    folder = _copy_tree(tree, temporary_folder)
+    folder: Path | None = None
     try:
-        report = _run_build(folder, check)
-        if not _is_built(report, check):
-            raise BuildError(f"{tree} does not build as it is ({check.build!r}): {report.log[-1000:]}")
-        report = _run_in_box(check.run, folder, check, check.run_seconds)
-        if report.status != 0:
-            raise BuildError(f"{tree} does not run as it is ({check.run!r}): {report.log[-1000:]}")
+        folder = _copy_tree(Path(check.tree), temporary_folder)
+        command, report = check.build, _run_build(folder, check)
+        if is_built := _is_built(report):
+            command, report = check.run, _run_in_box(check.run, folder, check, check.run_seconds)
+        if not is_built or report.status != 0:
+            raise ChildProcessError(f"{command!r} fails: {report.log[-1000:]}")
         outputs = tuple((_read_header(folder / name), _read_field(folder / name, check)) for name in check.outputs)
         if any(field_similarity(variable, variable) != 1.0 for _, variable in outputs):
-            raise PlotfileError(f"{check.variable} has values that are not finite")
+            raise ValueError(f"{check.variable} has values that are not finite")
         return outputs
-    except (OSError, PlotfileError) as error:
-        raise BuildError(f"{tree} does not write what is compared: {error}") from error
+    except _UNREADABLE as error:
+        raise BuildError(f"{check.tree} does not build, run and write what is compared as it is: {error}") from error
     finally:
-        _remove_tree(folder)
+        if folder is not None:
+            _remove_tree(folder)
 
 
 def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
@@ -222,10 +213,10 @@ def folders_to_hide(tree: str) -> list[str]:
     return [str(path), *(str(above / name) for above in path.parents for name in _VERSIONS)]
 
 
-def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
+def _is_built(report: BoxReport) -> bool:
     """Return whether exit status and last line of the log both report success: either alone can be wrong."""
     lines = report.log.rstrip().splitlines()
-    return report.status == 0 and bool(lines) and check.success_text in lines[-1]
+    return report.status == 0 and bool(lines) and "SUCCESS" in lines[-1]
 
 
 def _copy_tree(source: Path, temporary_folder: str) -> Path:
@@ -250,14 +241,11 @@ def _remove_tree(folder: Path) -> None:
 
 
 def _read_header(folder: Path) -> str:
-    content = _read_regular_file(folder, "Header", 0, MAX_HEADER_LENGTH + 1)
-    if len(content) > MAX_HEADER_LENGTH:
-        raise PlotfileError(f"the header in {folder.name} is longer than {MAX_HEADER_LENGTH} bytes")
-    return content.decode("utf-8", "replace")
+    return _read_regular_file(folder, "Header", 0, MAX_HEADER_LENGTH).decode("utf-8", "replace")
 
 
 def _read_field(folder: Path, check: BuildAndRun) -> MultiLevelField:
-    return read_field(partial(_read_regular_file, folder), check.variable, check.compare_bytes)
+    return read_field(partial(_read_regular_file, folder), check.variable)
 
 
 def _read_regular_file(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:
@@ -269,8 +257,6 @@ def _read_regular_file(folder: Path, path: str, offset: int, num_bytes: int) -> 
             below = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | flags, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = below
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path} is not a file")
         return os.pread(descriptor, num_bytes, offset)
     finally:
         os.close(descriptor)

@@ -16,7 +16,6 @@ from typing import Any, Unpack
 from lit_rl.data.numerical.build_check import BuildAndRun
 from lit_rl.data.prompts import Form, chat_messages
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.errors import UsageError
 from lit_rl.types import Message, Problem
 
 SHIPPED_TREE = Path(__file__).resolve().parent / "finite_volume"
@@ -60,11 +59,10 @@ class CodeCompletion(TaskDataModule):
     Args:
         tree: folder of a source tree; by default the shipped program.
         places: lines to mask, one problem each; by default the shipped program's six.
-        build: shell command that builds the tree; its last line of output must hold ``success_text``.
+        build: shell command that builds the tree; the last line of its output must hold ``SUCCESS``.
         run: shell command that runs what was built.
         outputs: plotfiles that a run leaves.
         variable: the field in them that is compared.
-        success_text: what the last line of a good build's log holds.
         weights: of compilation, execution, header BLEU and the field in the total score.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
@@ -88,7 +86,6 @@ class CodeCompletion(TaskDataModule):
         run: str = "./blast",
         outputs: list[str] | None = None,
         variable: str = "density",
-        success_text: str = "SUCCESS",
         weights: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25),
         build_seconds: float = 120.0,
         run_seconds: float = 20.0,
@@ -99,8 +96,6 @@ class CodeCompletion(TaskDataModule):
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if (tree is None) != (places is None):
-            raise UsageError("code_completion needs tree and places together: set both or neither")
         self.tree = SHIPPED_TREE if tree is None else Path(os.path.expandvars(tree)).expanduser().resolve()
         self.places = list(SHIPPED_GAPS if places is None else places)
         self.context_lines = context_lines
@@ -115,7 +110,6 @@ class CodeCompletion(TaskDataModule):
             run=run,
             outputs=tuple(outputs or BuildAndRun.outputs),
             variable=variable,
-            success_text=success_text,
             weights=(*weights,),  # a subclass may pass a list, and a check must be hashable
             build_seconds=build_seconds,
             run_seconds=run_seconds,
@@ -124,7 +118,6 @@ class CodeCompletion(TaskDataModule):
         )
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """One problem for each place."""
         return [] if split == "train" else [self._build_problem(place) for place in self.places]
 
     def _build_problem(self, place: Gap) -> Problem:
@@ -146,8 +139,6 @@ class CodeCompletion(TaskDataModule):
 def split_file_at_gap(path: Path, place: Gap) -> tuple[list[str], list[str], list[str]]:
     """Lines of a file before, in and after a place."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    if not 1 <= place.first_line <= place.last_line <= len(lines):
-        raise UsageError(f"{path} has {len(lines)} lines, the place covers {place.first_line} to {place.last_line}")
     first, last = place.first_line - 1, place.last_line
     return lines[:first], lines[first:last], lines[last:]
 

@@ -55,7 +55,6 @@ class EinsteinToolkit(TaskDataModule):
         self.form = form
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The files of the split's thorns; validation and test are the same."""
         rows = list(read_thorn_sources(expand_path(self.path)))
         measured = choose_validation_items(sorted({row.thorn_name for row in rows}), self.validation_share)
         return [self._build_problem(row) for row in rows if (row.thorn_name in measured) is (split != "train")]

@@ -29,13 +29,9 @@ _FAB = re.compile(
     rb"FAB \(\(8, \([\d ]+\)\),\((\d+), \(([\d ]+)\)\)\)"
     rb"(\(\([-\d,]+\) \([-\d,]+\) \([-\d,]+\)\)) (\d+)\n"
 )
-_FAB_ON_DISK = re.compile(r"FabOnDisk: (\S{1,255}) (\d{1,18})\b")
+_FAB_ON_DISK = re.compile(r"FabOnDisk: ([^\s/]{1,255}) (\d{1,18})\b")  # no path: only files of the level's folder
 _MAX_FAB_HEADER_LENGTH = 512
 _CHUNK = 4096  # cells that are compared at a time
-
-
-class PlotfileError(ValueError):
-    """Not a plotfile, or not a whole one."""
 
 
 @dataclass(frozen=True)
@@ -71,27 +67,22 @@ class _BudgetedFiles:
         self.read, self._left, self.boxes_left = read, max_bytes, _MAX_BOXES
 
     def read_text_file(self, path: str, longest: int) -> str:
-        """A whole file of text."""
         longest = min(longest, self._left)
         content = self.read(path, 0, longest + 1)
         if len(content) > longest:
-            raise PlotfileError(f"{path} is longer than {longest} bytes")
+            raise ValueError(f"{path} is longer than {longest} bytes")
         self._left -= len(content)
         return content.decode("ascii", "replace")
 
     def read_array_bytes(self, path: str, offset: int, num_bytes: int) -> bytes:
-        """Part of an array, or an error."""
-        if num_bytes > self._left:
-            raise PlotfileError(f"the plotfile has more than {self._left} bytes of data left to read at {path}")
+        if num_bytes > self._left or len(content := self.read(path, offset, num_bytes)) != num_bytes:
+            raise ValueError(f"{path} is cut short at byte {offset}, or too much data is left to read")
         self._left -= num_bytes
-        content = self.read(path, offset, num_bytes)
-        if len(content) != num_bytes:
-            raise PlotfileError(f"{path} is cut short at byte {offset}")
         return content
 
 
 def read_field(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> MultiLevelField:
-    """One variable of a plotfile.
+    """One variable of a plotfile; raises OSError, ValueError, LookupError or OverflowError if it is broken.
 
     Args:
         read: reads a part of a file of the plotfile's folder.
@@ -99,27 +90,20 @@ def read_field(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> MultiLe
         max_bytes: most data to read, texts and all levels together.
     """
     files = _BudgetedFiles(read, max_bytes)
-    try:
-        names, levels = parse_header(files.read_text_file("Header", MAX_HEADER_LENGTH))
-        found = [_read_level(files, path, names.index(name)) for path in levels]
-    except (OSError, ValueError, IndexError, OverflowError) as error:
-        if isinstance(error, PlotfileError):
-            raise
-        raise PlotfileError(f"broken plotfile: {type(error).__name__}: {error}") from None
+    names, levels = parse_header(files.read_text_file("Header", MAX_HEADER_LENGTH))
+    found = [_read_level(files, path, names.index(name)) for path in levels]
     return MultiLevelField(tuple(boxes for boxes, _ in found), tuple(values for _, values in found))
 
 
 def parse_header(text: str) -> tuple[list[str], list[str]]:
     """Names of the variables, and per level the path of its cells, such as ``Level_0/Cell``."""
     lines = text.split("\n")
-    if not lines[0].startswith(("HyperCLaw-V", "NavierStokes-V")):
-        raise PlotfileError(f"a plotfile's header begins with HyperCLaw-V1.1, got {lines[0][:40]!r}")
     num_variables = int(lines[1])
     names = [line.strip() for line in lines[2 : 2 + num_variables]]
     finest_level = int(lines[2 + num_variables + 2])
     paths = [line.strip() for line in lines[2 + num_variables :] if re.fullmatch(r"Level_\d+/\w+", line.strip())]
     if not len(paths) == len(set(paths)) == finest_level + 1:
-        raise PlotfileError(f"{finest_level + 1} levels announced, {len(paths)} listed, such as {paths[:2]}")
+        raise ValueError(f"{finest_level + 1} levels announced, {len(paths)} listed, such as {paths[:2]}")
     return names, paths
 
 
@@ -131,26 +115,22 @@ def _read_level(
     listed = [sum(1 for _ in pattern.finditer(text)) for pattern in (_BOX, _FAB_ON_DISK)]
     files.boxes_left -= listed[0]
     if not listed[0] or listed[0] != listed[1] or files.boxes_left < 0:
-        raise PlotfileError(f"{path}_H lists {listed[0]} boxes and {listed[1]} arrays")
+        raise ValueError(f"{path}_H lists {listed[0]} boxes and {listed[1]} arrays")
     boxes = tuple(_parse_box(found.groups()) for found in _BOX.finditer(text))
     folder = path.rsplit("/", 1)[0]
-    values = []
-    for box, (name, offset) in zip(boxes, _FAB_ON_DISK.findall(text), strict=True):
-        if "/" in name:
-            raise PlotfileError(f"{name!r} is outside the level's folder")
-        values.append(_read_fab(files, f"{folder}/{name}", int(offset), box, component))
-    return boxes, tuple(values)
+    arrays = zip(boxes, _FAB_ON_DISK.findall(text), strict=True)
+    return boxes, tuple(
+        _read_fab(files, f"{folder}/{name}", int(offset), box, component) for box, (name, offset) in arrays
+    )
 
 
 def _read_fab(files: _BudgetedFiles, path: str, offset: int, box: Box, component: int) -> array.array[float]:
     # Outside the budget of bytes: there are at most as many such reads as boxes.
     head = _FAB.match(files.read(path, offset, _MAX_FAB_HEADER_LENGTH))
-    if head is None:
-        raise PlotfileError(f"no array at byte {offset} of {path}")
-    width, order, shape, num_components = int(head[1]), head[2].split(), head[3].decode(), int(head[4])
-    found = _BOX.fullmatch(shape)
-    if found is None or _parse_box(found.groups()) != box or component >= num_components or width not in (4, 8):
-        raise PlotfileError(f"the array at byte {offset} of {path} is not the one announced")
+    found = head and _BOX.fullmatch(head[3].decode())
+    if not (head and found and _parse_box(found.groups()) == box and component < int(head[4]) and head[1] in b"48"):
+        raise ValueError(f"the array at byte {offset} of {path} is not the one announced")
+    width, order = int(head[1]), head[2].split()
     cells: array.array[float] = array.array("d" if width == 8 else "f")
     start = offset + head.end() + component * box.num_cells * width
     cells.frombytes(files.read_array_bytes(path, start, box.num_cells * width))
@@ -163,7 +143,7 @@ def _read_fab(files: _BudgetedFiles, path: str, offset: int, box: Box, component
 def _parse_box(groups: Sequence[str]) -> Box:
     low, high, kind = (tuple(int(part) for part in group.split(",")) for group in groups)
     if not len(low) == len(high) == len(kind) or any(b < a for a, b in zip(low, high, strict=True)):
-        raise PlotfileError(f"not a box: {groups}")
+        raise ValueError(f"not a box: {groups}")
     return Box(low, high)
 
 

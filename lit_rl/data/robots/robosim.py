@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from enum import StrEnum
 
-from lit_rl.data.robots.service_robot import RobotBase, RobotError, require_options, require_text
+from lit_rl.data.robots.service_robot import RobotBase, RobotError
 
 ROOMS = ("loc_a", "loc_b", "loc_c", "start_loc")
 PATIENCE = 15
@@ -59,7 +59,7 @@ class InventedWorld(RobotBase):
 
     def is_in_room(self, entity: str) -> bool:
         """Return whether a thing or person is in the room: as decided before, else by a fair coin."""
-        name = _require_stripped_name("CheckEntity", "entity", entity)
+        name = _stripped_name("CheckEntity", entity)
         self._record("CheckEntity", name)
         self._note_type(name, EntityType.OBJECT_OR_PERSON)
         self._looks = self._looks + 1 if self._looks_at == self.location else 1
@@ -74,22 +74,16 @@ class InventedWorld(RobotBase):
 
     def go_to(self, location: str) -> None:
         """Go to a place, known or not."""
-        name = _require_stripped_name("GoTo", "location", location)
+        name = _stripped_name("GoTo", location)
         self.location = name
         self._note_type(name, EntityType.LOCATION)
         self._record("GoTo", name)
 
     def ask(self, person: str, question: str, options: list[str]) -> str:
         """One of the options at random; the person is then known to be here."""
-        require_text("Ask", person=person)
-        name, asked = person.strip(), _require_stripped_name("Ask", "question", question)
-        require_options(options)
-        if not options:
-            raise RobotError("RobotAskError: no options to choose from")
-        for option in options:
-            require_text("Ask", option=option)
-            if not option:
-                raise RobotError("RobotAskError: an option is empty")
+        name, asked = person.strip(), _stripped_name("Ask", question)
+        if not options or not all(isinstance(option, str) and option for option in options):
+            raise RobotError("RobotAskError: the options must be texts that are not empty, at least one")
         self._note_type(name, EntityType.PERSON)
         if not self.present.setdefault((self.location, name), True):
             raise RobotError(f"RobotAskError: {name!r} is not at {self.location!r}")
@@ -98,7 +92,7 @@ class InventedWorld(RobotBase):
 
     def pick(self, obj: str) -> None:
         """Take it, unless it is known not to be here; whether another is left is then unknown."""
-        name = _require_stripped_name("Pick", "obj", obj)
+        name = _stripped_name("Pick", obj)
         if self.holding is not None:
             raise RobotError(f"RobotPickError: already holding {self.holding!r}")
         self.holding = name
@@ -109,8 +103,7 @@ class InventedWorld(RobotBase):
         self._record("Pick", name)
 
     def place(self, obj: str) -> None:
-        """Put down the held thing; it is then here."""
-        name = _require_stripped_name("Place", "obj", obj)
+        name = _stripped_name("Place", obj)
         if self.holding != name:
             raise RobotError(f"RobotPlaceError: not holding {name!r} but {self.holding!r}")
         self.holding = None
@@ -127,8 +120,7 @@ class InventedWorld(RobotBase):
             raise RobotError(f"RobotTypeError: {name!r} is used as {used_as}, but it is {known}")
 
 
-def _require_stripped_name(call: str, name: str, value: str) -> str:
-    require_text(call, **{name: value})
-    if not value.strip():
-        raise RobotError(f"Robot{call}Error: {name} is empty")
-    return value.strip()
+def _stripped_name(call: str, name: str) -> str:
+    if not name.strip():
+        raise RobotError(f"Robot{call}Error: an empty text")
+    return name.strip()

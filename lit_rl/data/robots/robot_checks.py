@@ -54,7 +54,6 @@ class RobotWorlds(RobotCheck):
 
     @property
     def num_tests(self) -> int:
-        """One per world."""
         return len(self.tests)
 
 
@@ -80,5 +79,4 @@ class InventedWorlds(RobotCheck):
 
     @property
     def num_tests(self) -> int:
-        """One per run."""
         return self.num_worlds

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -21,8 +22,8 @@ from typing import Any, Literal
 from lit_rl.data.robots.robosim import InventedWorld
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
 from lit_rl.data.robots.robot_program import RobotProgram, extract_runnable_program, randomise_membership_tests
-from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot
-from lit_rl.data.robots.trace_checks import check_holds, fraction_of_conjuncts, validate_check
+from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot, refuse_unusable_arguments
+from lit_rl.data.robots.trace_checks import check_holds, validate_check
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.hosting import HostedRun, message_of, run_hosted
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -40,7 +41,7 @@ _CHECK_SECONDS = 5.0  # in which a check must be evaluated on a trace, whatever 
 _PREAMBLE = "import sys, time\n"
 _SCALARS = frozenset((bool, float, int, str, type(None)))
 _BREAK_OFF = ("robot_execution_error", "python_error")
-_NO_PROGRAM = Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error", scores={"conjuncts": 0.0})
+_NO_PROGRAM = Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error")
 
 
 class RobotHost:
@@ -62,11 +63,9 @@ class RobotHost:
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Answer one call. A wrong number of arguments is an error of Python, not of the robot."""
+        bound = self._signatures[name].bind(*args, **kwargs)
         try:
-            bound = self._signatures[name].bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{name}(): {error}") from None
-        try:
+            refuse_unusable_arguments(name, bound.arguments)
             return self._calls[name](*bound.args, **bound.kwargs)
         except RobotError as error:
             self.refused = self.refused or error
@@ -79,14 +78,12 @@ class _TestResult:
     robot_verdict: RobotVerdict
     run: HostedRun
     trace: list[Event]
-    conjuncts: float
 
 
 def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -> Outcome:
     """Run the program in each world and check what the robot did there.
 
-    The outcome has a ``robot_verdict``, one trace per test that was started, and ``scores["conjuncts"]``: the mean over
-    all tests of the share of conjuncts that hold, 0 for a test that ended in an error or was not started.
+    The outcome has a ``robot_verdict`` and one trace per test that was started.
     """
     if not program.strip():
         return _NO_PROGRAM
@@ -95,7 +92,7 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
         try:
             ServiceRobot(test.state)
             validate_check(test.check)
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, re.error) as error:
             raise FaultyCheck(f"{type(error).__name__}: {error}") from error
     prepared = extract_runnable_program(program)
     tested: list[_TestResult] = []
@@ -103,8 +100,7 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
         tested.append(_run_test(client, prepared.source, test, check.timeout_seconds))
         if tested[-1].robot_verdict in _BREAK_OFF:
             break
-    conjuncts = sum(one.conjuncts for one in tested) / max(1, len(check.tests))
-    return _combine_outcomes(tested, prepared, {"conjuncts": conjuncts})
+    return _combine_outcomes(tested, prepared)
 
 
 def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWorlds) -> Outcome:
@@ -129,12 +125,12 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
             outcome = replace(run.outcome, exception_type=type(refused).__name__, line=line)
             run = run._replace(verdict=Verdict.EXCEPTION, outcome=outcome, message=message)
         elif run.verdict is Verdict.PASSED or (run.verdict is Verdict.TIMED_OUT and num_timed_out < 2):
-            tested.append(_TestResult(Verdict.PASSED, "success", run, [], 0.0))
+            tested.append(_TestResult(Verdict.PASSED, "success", run, []))
             continue
-        tested.append(_TestResult(run.verdict, _verdict_of_error(run, refused), run, world.trace, 0.0))
+        tested.append(_TestResult(run.verdict, _verdict_of_error(run, refused), run, world.trace))
         # The lines of a rewritten program are not those of the one that was given.
-        return _combine_outcomes(tested, prepared if source == prepared.source else None, {})
-    return _combine_outcomes(tested, prepared, {})
+        return _combine_outcomes(tested, prepared if source == prepared.source else None)
+    return _combine_outcomes(tested, prepared)
 
 
 def _run_in_world(
@@ -152,18 +148,17 @@ def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float
     run, refused = _run_in_world(client, source, world, seconds)
     expected_timeout = run.verdict is Verdict.TIMED_OUT and test.should_timeout
     if not (run.verdict is Verdict.PASSED or expected_timeout):
-        return _TestResult(run.verdict, _verdict_of_error(run, refused), run, world.trace, 0.0)
+        return _TestResult(run.verdict, _verdict_of_error(run, refused), run, world.trace)
     try:
         with cpu_limit(_CHECK_SECONDS):
             true = check_holds(test.check, world.trace)
-            share = 1.0 if true else fraction_of_conjuncts(test.check, world.trace)
     except ReadsTooLong:
-        return _TestResult(Verdict.TIMED_OUT, "python_error", run, world.trace, 0.0)
+        return _TestResult(Verdict.TIMED_OUT, "python_error", run, world.trace)
     except TypeError:  # the program offered options that are not text, and the check reads options
-        return _TestResult(Verdict.WRONG_ANSWER, "python_error", run, world.trace, 0.0)
+        return _TestResult(Verdict.WRONG_ANSWER, "python_error", run, world.trace)
     if true:
-        return _TestResult(Verdict.PASSED, "success", run, world.trace, share)
-    return _TestResult(Verdict.WRONG_ANSWER, "completion_error", run, world.trace, share)
+        return _TestResult(Verdict.PASSED, "success", run, world.trace)
+    return _TestResult(Verdict.WRONG_ANSWER, "completion_error", run, world.trace)
 
 
 def _verdict_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdict:
@@ -177,12 +172,10 @@ def _verdict_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdic
     return "robot_execution_error" if "Robot" in lines[-1] else "python_error"
 
 
-def _combine_outcomes(
-    tested: Sequence[_TestResult], program: RobotProgram | None, scores: Mapping[str, float]
-) -> Outcome:
+def _combine_outcomes(tested: Sequence[_TestResult], program: RobotProgram | None) -> Outcome:
     """All tests in one outcome: an error decides, else the first that did not pass."""
     if not tested:
-        return Outcome(Verdict.PASSED, scores=scores, robot_verdict="success")
+        return Outcome(Verdict.PASSED, robot_verdict="success")
     failed = [one for one in tested if one.robot_verdict != "success"]
     decisive = next((one for one in failed if one.robot_verdict in _BREAK_OFF), (*failed, *tested)[0])
     shown = decisive.run.outcome
@@ -200,7 +193,6 @@ def _combine_outcomes(
         shown,
         verdict=decisive.verdict,
         cases=tuple(one.verdict for one in tested),
-        scores=scores,
         cpu_seconds=sum(one.run.outcome.cpu_seconds for one in tested),
         wall_seconds=sum(one.run.outcome.wall_seconds for one in tested),
         robot_verdict=decisive.robot_verdict,

@@ -12,7 +12,6 @@ from lit_rl.data.robots.robot_program import DEFINITION, extract_runnable_progra
 from lit_rl.data.robots.service_robot import FUNCTIONS
 from lit_rl.data.rows import Row, expand_path, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, choose_validation_items
-from lit_rl.errors import UsageError
 from lit_rl.types import Problem
 
 INTERFACE = '''\
@@ -136,7 +135,6 @@ class RoboEval(TaskDataModule):
         self.timeout_seconds = timeout_seconds
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """All problems for validation and test, none to train on."""
         if split == "train":
             return []
         problems = []
@@ -191,7 +189,6 @@ class RoboInstruct(TaskDataModule):
         self.check = InventedWorlds(num_worlds=num_worlds, timeout_seconds=timeout_seconds)
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The rows of a split, in the order of the file; validation and test are the same."""
         rows = usable_rows(read_robo_instruct(self.path))
         measured = choose_validation_items(range(len(rows)), self.validation_share)
         return [
@@ -222,9 +219,7 @@ def usable_rows(rows: Iterator[Row]) -> list[tuple[int, str, str]]:
     """``(row number, instruction, program)`` of the rows that can be used; programs are made runnable."""
     used: list[tuple[int, str, str]] = []
     seen: set[str] = set()
-    source = "the file"
     for row in rows:
-        source = row.source
         instruction = (row.text("revision", "") or row.text("prompt", "")).strip()
         program = row.text("program", "").strip()
         is_whole = "..." not in program and any(f"{name}(" in program for name in FUNCTIONS)
@@ -232,6 +227,4 @@ def usable_rows(rows: Iterator[Row]) -> list[tuple[int, str, str]]:
             continue
         seen |= {instruction, program}
         used.append((row.number, instruction, extract_runnable_program(program).source.rstrip() + "\n"))
-    if not used:
-        raise UsageError(f"{source} has no row with an instruction (prompt) and a robot program (program)")
     return used

@@ -8,10 +8,15 @@ stored ``bin`` is found by ``"mail bin"``, a stored ``.*`` by anything.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
-FUNCTIONS = ("get_current_location", "get_all_rooms", "is_in_room", "go_to", "ask", "say", "pick", "place")
+EVENTS = {"is_in_room": "CheckEntity", "go_to": "GoTo", "ask": "Ask", "say": "Say", "pick": "Pick", "place": "Place"}
+"""The names of the functions with arguments, and of their events in the trace."""
+
+FUNCTIONS = ("get_current_location", "get_all_rooms", *EVENTS)
 """The names a robot program may call."""
 
 MAX_TEXT_CHARS = 4096
@@ -60,7 +65,6 @@ class RobotBase:
 
     def say(self, message: str) -> None:
         """Say a message, wherever the robot is."""
-        require_text("Say", message=message)
         self._record("Say", message)
 
     def _record(self, kind: str, value1: str, value2: list[Any] | None = None) -> None:
@@ -100,19 +104,18 @@ class ServiceRobot(RobotBase):
     """
 
     def __init__(self, state: dict[str, Any]) -> None:
-        rooms = state["locations"]
-        if state["robot_location"] not in rooms:
-            raise ValueError(f"the robot starts at {state['robot_location']!r}, which is not one of {rooms}")
-        for part in ("objects", "agents"):
-            if strangers := [room for room in state[part] if room not in rooms]:
-                raise ValueError(f"{part} stand in rooms that do not exist: {strangers}; rooms: {rooms}")
         super().__init__(state["robot_location"])
         self.locations: list[str] = list(state["locations"])
+        if strange := {self.location, *state["objects"], *state["agents"]} - {*self.locations}:
+            raise ValueError(f"the robot, things or people are in rooms that do not exist: {strange}")
         self.objects = {room: list(labels) for room, labels in state["objects"].items()}
         self.agents = {
             room: [(agent["name"], list(agent["answers"])) for agent in agents]
             for room, agents in state["agents"].items()
         }
+        people = [one for agents in self.agents.values() for one in agents]
+        for pattern in chain(self.locations, *self.objects.values(), *([name, *said] for name, said in people)):
+            compile_search(pattern)
 
     def get_all_rooms(self) -> list[str]:
         """All rooms, in the world's order."""
@@ -120,17 +123,15 @@ class ServiceRobot(RobotBase):
 
     def is_in_room(self, entity: str) -> bool:
         """Return whether a thing or person of that name is in the robot's room."""
-        require_text("CheckEntity", entity=entity)
         self._record("CheckEntity", entity)
         names = [*self.objects.get(self.location, ()), *(name for name, _ in self._agents_here())]
-        return any(matches_stored_pattern(name, entity, "CheckEntity") for name in names)
+        return any(matches_stored_pattern(name, entity) for name in names)
 
     def go_to(self, location: str) -> None:
         """Go to the first room whose name is found in ``location``; the attempt is recorded."""
-        require_text("GoTo", location=location)
         self._record("GoTo", location)
         for room in self.locations:
-            if matches_stored_pattern(room, location, "GoTo"):
+            if matches_stored_pattern(room, location):
                 self.location = room
                 return
         raise RobotError(f"RobotGoToError: no room matches {location!r}")
@@ -141,13 +142,11 @@ class ServiceRobot(RobotBase):
         An answer is a regular expression. It picks the first option it is found in; else, if it is found in
         the question, the first option that contains "yes", otherwise the first that contains "no".
         """
-        require_text("Ask", person=person, question=question)
-        require_options(options)
         self._record("Ask", question, options)
         if not options:
             raise RobotError("RobotAskError: no options to choose from")
         for name, answers in self._agents_here():
-            if not matches_stored_pattern(name, person, "Ask"):
+            if not matches_stored_pattern(name, person):
                 continue
             if not answers:
                 raise RobotError(f"RobotAskError: {person!r} has no answers")
@@ -158,11 +157,10 @@ class ServiceRobot(RobotBase):
 
     def pick(self, obj: str) -> None:
         """Take the first thing here whose label is found in ``obj``."""
-        require_text("Pick", obj=obj)
         if self.holding is not None:
             raise RobotError(f"RobotPickError: already holding {self.holding!r}")
         labels = self.objects.get(self.location, [])
-        index = next((i for i, label in enumerate(labels) if matches_stored_pattern(label, obj, "Pick")), None)
+        index = next((i for i, label in enumerate(labels) if matches_stored_pattern(label, obj)), None)
         if index is None:
             raise RobotError(f"RobotPickError: no {obj!r} at {self.location!r}")
         del labels[index]
@@ -171,7 +169,6 @@ class ServiceRobot(RobotBase):
 
     def place(self, obj: str) -> None:
         """Put down the held thing; it then has the label that the program used."""
-        require_text("Place", obj=obj)
         if obj != self.holding:
             raise RobotError(f"RobotPlaceError: not holding {obj!r}")
         self.objects.setdefault(self.location, []).append(PlacedObject(obj))
@@ -182,40 +179,31 @@ class ServiceRobot(RobotBase):
         return self.agents.get(self.location, [])
 
 
-def matches_stored_pattern(stored: str, text: object, call: str) -> bool:
+def matches_stored_pattern(stored: str, text: object) -> bool:
     """Return whether the text matches the stored regular expression, or contains the text of a placed thing."""
     if isinstance(stored, PlacedObject):
         return stored.lower() in str(text).lower()
-    try:
-        return compile_search(stored).search(str(text)) is not None
-    except re.error as error:
-        raise RobotError(f"Robot{call}Error: {stored!r} is not a pattern: {error}") from error
+    return compile_search(stored).search(str(text)) is not None
 
 
-def require_text(call: str, **arguments: object) -> None:
-    """Refuse arguments that are not strings, or are too long."""
+def refuse_unusable_arguments(function: str, arguments: Mapping[str, Any]) -> None:
+    """Raise for an argument that is no string (``options``: no list) or is too long."""
     for name, value in arguments.items():
-        if type(value) is not str:
-            raise RobotArgumentError(f"Robot{call}Error: {name} must be a string, got {type(value).__name__}")
-        if len(value) > MAX_TEXT_CHARS:
-            raise RobotError(f"Robot{call}Error: {name} has {len(value)} characters, more than {MAX_TEXT_CHARS}")
-
-
-def require_options(options: object) -> None:
-    """Refuse options that are not a list, or longer altogether than a text may be."""
-    if type(options) is not list:
-        raise RobotArgumentError(f"RobotAskError: options must be a list, got {type(options).__name__}")
-    if sum(len(str(option)) + 1 for option in options) > MAX_TEXT_CHARS:
-        raise RobotError(f"RobotAskError: the options have more than {MAX_TEXT_CHARS} characters")
+        kind = list if name == "options" else str
+        if type(value) is not kind:
+            error = f"Robot{EVENTS[function]}Error: {name} must be a {kind.__name__}, got {type(value).__name__}"
+            raise RobotArgumentError(error)
+        if (len(value) if kind is str else sum(len(str(option)) + 1 for option in value)) > MAX_TEXT_CHARS:
+            raise RobotError(f"Robot{EVENTS[function]}Error: {name} has more than {MAX_TEXT_CHARS} characters")
 
 
 def _matching_options(answer: str, question: str, options: list[Any]) -> list[Any]:
     """The option that an answer picks, as a list of one, or of none."""
-    direct = [option for option in options if matches_stored_pattern(answer, option, "Ask")]
+    direct = [option for option in options if matches_stored_pattern(answer, option)]
     if direct:
         return direct[:1]
-    word = "yes" if matches_stored_pattern(answer, question, "Ask") else "no"
-    return [option for option in options if matches_stored_pattern(word, option, "Ask")][:1]
+    word = "yes" if matches_stored_pattern(answer, question) else "no"
+    return [option for option in options if matches_stored_pattern(word, option)][:1]
 
 
 @lru_cache(maxsize=4096)

@@ -17,16 +17,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lit_rl.data.robots.service_robot import compile_search
+from lit_rl.data.robots.service_robot import EVENTS, compile_search
 
-KINDS = ("CheckEntity", "GoTo", "Ask", "Say", "Pick", "Place")
+KINDS = tuple(EVENTS.values())
 
-_CUTS = ("after_first", "before_first", "after_last", "before_last")
+# By name: whether the first match counts, and whether the part after it is meant.
+_CUTS = {
+    "after_first": (True, True),
+    "before_first": (True, False),
+    "after_last": (False, True),
+    "before_last": (False, False),
+}
 _Trace = Sequence[Sequence[Any]]
-
-
-class CheckError(ValueError):
-    """The check itself is malformed: a fault of the task, not of the program."""
 
 
 def check_holds(check: Any, trace: _Trace) -> bool:
@@ -47,73 +49,38 @@ def check_holds(check: Any, trace: _Trace) -> bool:
 
 
 def validate_check(check: Any) -> None:
-    """Refuse a malformed check, in every part of it."""
-    _compile_formula(check)
-
-
-def conjuncts(check: Any) -> list[Any]:
-    """The parts that must all be true: the top-level ``and``, flattened.
-
-    Example:
-        >>> conjuncts(["and", ["and", True, False], ["or", True]])
-        [True, False, ['or', True]]
-    """
-    if isinstance(check, (list, tuple)) and len(check) > 0 and check[0] == "and":
-        return [part for argument in check[1:] for part in conjuncts(argument)]
-    return [check]
-
-
-def fraction_of_conjuncts(check: Any, trace: _Trace) -> float:
-    """Share of the conjuncts that are true of the trace, in [0, 1]; one that cannot be evaluated is not.
-
-    Example:
-        >>> fraction_of_conjuncts(["and", ["exists", "trace", ["Say", "hi"]], True], [])
-        0.5
-    """
-    parts = conjuncts(check)
-    return sum(holds_or_false(part, trace) for part in parts) / len(parts) if parts else 1.0
-
-
-def holds_or_false(check: Any, trace: _Trace) -> bool:
-    """Return whether a formula holds; False if it reads options, and the program offered some that are not text."""
+    """Raise ValueError for a malformed check, in every part of it: a fault of the task, not of the program."""
     try:
-        return check_holds(check, trace)
-    except TypeError:
-        return False
-
-
-def select_trace_part(term: Any, trace: _Trace) -> _Trace:
-    """The part of the trace that a trace term names."""
-    return _compile_term(term)(trace)
+        _compile_formula(check)
+    except (LookupError, TypeError, ValueError, re.error) as error:
+        raise ValueError(f"not a formula over traces: {check!r}: {error}") from error
 
 
 def _compile_formula(check: Any) -> Callable[[_Trace], bool]:
     """The function of a trace that a formula is, all of it read."""
     if isinstance(check, bool):
         return lambda trace: check
-    if not isinstance(check, (list, tuple)) or not check or not isinstance(check[0], str):
-        raise CheckError(f"a formula is true, false or a list that begins with its name, got {check!r}")
     operator, *arguments = check
     if operator in ("and", "or"):
         parts, joined = [_compile_formula(part) for part in arguments], all if operator == "and" else any
         return lambda trace: joined(part(trace) for part in parts)
     if operator == "not":
-        (inner,) = (_compile_formula(part) for part in _require_length(1, check))
+        (inner,) = map(_compile_formula, arguments)
         return lambda trace: not inner(trace)
     if operator == "exists":
-        term, event = _require_length(2, check)
+        term, event = arguments
         part, matches = _compile_term(term), _compile_event(event)
         return lambda trace: any(map(matches, part(trace)))
     if operator == "precedes":
-        term, first, second = _require_length(3, check)
+        term, first, second = arguments
         return _compile_formula(["exists", ["after_first", term, first], second])
     if operator == "act_at_first":
         # Between the first GoTo(place) and the next GoTo elsewhere.
-        term, place, event = _require_length(3, check)
+        term, place, event = arguments
         visit = ["before_first", ["after_first", term, ["GoTo", place]], _departure_pattern(place)]
         return _compile_formula(["and", ["exists", term, ["GoTo", place]], ["exists", visit, event]])
     if operator == "act_at_any_visit":
-        term, place, event = _require_length(3, check)
+        term, place, event = arguments
         part, arrives, leaves, acts = (
             _compile_term(term),
             _compile_event(["GoTo", place]),
@@ -121,7 +88,7 @@ def _compile_formula(check: Any) -> Callable[[_Trace], bool]:
             _compile_event(event),
         )
         return lambda trace: _acts_at_any_visit(part(trace), arrives, leaves, acts)
-    raise CheckError(f"no such formula: {check!r}")
+    raise ValueError(f"no formula {operator!r}")
 
 
 _Matches = Callable[[Sequence[Any]], bool]
@@ -152,17 +119,16 @@ def _compile_term(term: Any) -> Callable[[_Trace], _Trace]:
     """The function from a trace to a part of it: strictly before or after a match, all of it if nothing matches."""
     if term == "trace":
         return lambda trace: trace
-    if not isinstance(term, (list, tuple)) or not term or term[0] not in _CUTS:
-        raise CheckError(f"no such part of a trace: {term!r}")
-    inner, event = _require_length(2, term)
+    name, inner, event = term
+    of_first, is_after = _CUTS[name]
     part, matches = _compile_term(inner), _compile_event(event)
 
     def cut(trace: _Trace) -> _Trace:
         trace = part(trace)
         indices = range(len(trace))
-        for index in indices if term[0].endswith("first") else reversed(indices):
+        for index in indices if of_first else reversed(indices):
             if matches(trace[index]):
-                return trace[index + 1 :] if term[0].startswith("after") else trace[:index]
+                return trace[index + 1 :] if is_after else trace[:index]
         return trace
 
     return cut
@@ -170,12 +136,9 @@ def _compile_term(term: Any) -> Callable[[_Trace], _Trace]:
 
 def _compile_event(event: Any) -> _Matches:
     """The function that says whether an element of a trace matches an event pattern."""
-    if not isinstance(event, (list, tuple)) or len(event) not in (2, 3) or event[0] not in KINDS:
-        raise CheckError(f"an event is [kind, pattern] or ['Ask', pattern, option_pattern], got {event!r}")
-    try:
-        text, *option = map(compile_search, event[1:])
-    except (re.error, TypeError) as error:
-        raise CheckError(f"not a pattern in {event!r}: {error}") from error
+    if len(event) not in (2, 3) or event[0] not in KINDS:
+        raise ValueError(f"an event is [kind, pattern] or ['Ask', pattern, option_pattern], got {event!r}")
+    text, *option = map(compile_search, event[1:])
 
     def matches(element: Sequence[Any]) -> bool:
         kind, value1, value2 = element
@@ -184,9 +147,3 @@ def _compile_event(event: Any) -> _Matches:
         return not option or any(option[0].search(given) for given in value2)
 
     return matches
-
-
-def _require_length(count: int, check: Sequence[Any]) -> Sequence[Any]:
-    if len(check) != count + 1:
-        raise CheckError(f"{check[0]!r} takes {count} arguments, got {len(check) - 1}: {check!r}")
-    return check[1:]

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
 from lit_rl.errors import ArgumentError
-from lit_rl.math.logprobs import Compare, TokenLogits
 from lit_rl.math.masking import end_columns
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
@@ -42,20 +41,16 @@ class NumberCodec(Codec):
         self._reads = reads
 
     def encode(self, problem: Problem) -> Numbers:
-        """The numbers themselves."""
         return numbers_of(problem)
 
     def has_room(self, problem: Problem) -> bool:
-        """Return whether the problem is one of numbers that the policy reads."""
         numbers = problem.check.numbers
         return numbers is not None and self._reads(numbers)
 
     def encode_completion(self, text: str, *, is_finished: bool = True) -> tuple[Numbers, StopReason]:
-        """The numbers of a text."""
         return parse_numbers(text), StopReason.EOS if is_finished else StopReason.LENGTH
 
     def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
-        """Numbers with a space between them; no number is left out at the end."""
         spans, start = [], 0
         for number in ids:
             spans.append((start, start + len(str(number))))
@@ -63,11 +58,9 @@ class NumberCodec(Codec):
         return " ".join(map(str, ids)), tuple(spans)
 
     def encode_message(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> Numbers:
-        """The numbers of the message."""
         return parse_numbers(message)
 
     def truncate_middle(self, text: str, max_tokens: int) -> str:
-        """The text itself."""
         count = len(parse_numbers(text))
         if count > max_tokens:
             raise ArgumentError("max_message_tokens", f"at least {count}", str(max_tokens))
@@ -115,18 +108,15 @@ class ToyPolicy(Policy):
         """Return whether these numbers are a prompt that the policy was made for."""
 
     def load(self) -> None:
-        """Build the weights."""
         if self.weights is None:
             self.weights = self.build_model(torch.Generator().manual_seed(self.init_seed))
 
     def make_decoding(self) -> NumberDecoding:
-        """From the numbers themselves: a toy keeps no cache."""
         return NumberDecoding(self)
 
     def forward(
         self, completions: Completions, temperature: float = 1.0, with_entropy: bool = False, model: Any = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Log-probabilities and entropies [N, T], under other weights if they are given; see :meth:`Policy.forward`."""
         logits = self.logits(completions.prompt_ids, completions.completion_ids, model)
         logprobs = (logits / (temperature or 1.0)).log_softmax(-1)
         chosen = logprobs.gather(-1, completions.completion_ids[..., None])[..., 0]
@@ -135,25 +125,7 @@ class ToyPolicy(Policy):
             return chosen * mask, None
         return chosen * mask, -(logprobs.exp() * logprobs).sum(-1) * mask
 
-    def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        """See :meth:`Policy.lazy_token_logits`; ``model`` as ``weights`` in :meth:`logits`."""
-        with torch.no_grad():
-            logits = self.logits(completions.prompt_ids, completions.completion_ids, model)
-        flat = logits[completions.completion_mask]
-        return lambda rows: flat[rows]
-
-    def logprobs_and_divergence(
-        self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """See :meth:`Policy.logprobs_and_divergence`."""
-        mask = completions.completion_mask
-        logits = self.logits(completions.prompt_ids, completions.completion_ids)
-        found = compare(logits[mask], teacher(slice(None)), temperature or 1.0)
-        logprobs, entropy = self(completions, temperature, with_entropy)
-        return logprobs, entropy, found.new_zeros(mask.shape).masked_scatter(mask, found)
-
     def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
-        """A frozen copy of the policy as it is now; see :class:`Policy`."""
         assert self.weights is not None
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.weights)
@@ -164,7 +136,6 @@ class ToyPolicy(Policy):
         return "frozen_reference." in name
 
     def add_reference_if_saved(self, names: Collection[str]) -> None:
-        """Add a reference if the checkpoint has one."""
         if any("frozen_reference." in name for name in names):
             self.make_reference()
 
@@ -180,7 +151,6 @@ class NumberDecoding(Decoding):
         self._policy = policy
 
     def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
-        """Start from the prompts; see :meth:`Decoding.prefill`."""
         device = self._policy.device
         ids, _ = pad_left(prompts, 0, device)
         self._prompt_ids = ids[copies.to(device)]
@@ -189,17 +159,14 @@ class NumberDecoding(Decoding):
         return self._next_logits()
 
     def decode_step(self, tokens: Tensor) -> Tensor:
-        """See :meth:`Decoding.decode_step`."""
         self._ids = torch.cat([self._ids, tokens[:, None]], 1)
         return self._next_logits()
 
     def keep_rows(self, rows: Tensor) -> None:
-        """See :meth:`Decoding.keep`."""
         rows = rows.to(self._ids.device)
         self._prompt_ids, self._ids = self._prompt_ids[rows], self._ids[rows]
 
     def end_reason(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
-        """Return EOS once the policy calls the completion complete."""
         return StopReason.EOS if self._policy.is_complete(prompt, ids) else None
 
     def _next_logits(self) -> Tensor:
@@ -250,7 +217,6 @@ class SortingPolicy(ToyPolicy):
         return weights
 
     def accepts(self, numbers: Numbers) -> bool:
-        """Return whether there are as many numbers as the policy takes, all of which it knows."""
         return len(numbers) == self.length and max(numbers) < self.vocabulary_size
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
@@ -264,7 +230,6 @@ class SortingPolicy(ToyPolicy):
         return logits
 
     def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:
-        """A response has as many numbers as the prompt."""
         return len(ids) == self.length
 
 
@@ -285,7 +250,6 @@ class CorridorPolicy(ToyPolicy):
         return _zero_table(self.num_cells, 2)
 
     def accepts(self, numbers: Numbers) -> bool:
-        """Return whether the corridor is not longer than the table."""
         return numbers[0] <= self.num_cells
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
@@ -295,15 +259,8 @@ class CorridorPolicy(ToyPolicy):
         return logits
 
     def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:
-        """The walk ends at the goal."""
         at = torch.tensor([[*ids, 0]])
         return int(distances_to_goal(torch.tensor([prompt]), at)[0, -1]) == 0
-
-    def probabilities_by_distance(self) -> dict[int, float]:
-        """Probability of walking towards the goal, by distance."""
-        assert isinstance(self.weights, nn.Embedding)
-        approach = self.weights.weight.detach().softmax(-1)[:, APPROACH].tolist()
-        return {distance: approach[distance] for distance in range(1, self.num_cells + 1)}
 
 
 class CorridorCritic(Critic):
@@ -332,17 +289,14 @@ class CorridorCritic(Critic):
         return values[:, :-1] * mask, tails
 
     def trained_parameters(self) -> list[nn.Parameter]:
-        """The table."""
         return list(self.parameters())
-
-    def values_by_distance(self) -> dict[int, float]:
-        """Value by distance."""
-        values = self.weights.weight.detach()[:, 0].tolist()
-        return {distance: values[distance] for distance in range(1, self.num_cells + 1)}
 
 
 def distances_to_goal(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
-    """Distance to the goal before each action; see :func:`lit_rl.data.toys.toy_tasks.corridor_distances`.
+    """Distance to the goal before each action.
+
+    The corridor has ``num_cells`` cells, then the goal. Approaching takes one off the distance; going the other
+    way adds one, but not past the wall at the far end. Actions after the goal was reached have no effect.
 
     Args:
         prompt_ids: [N, 2] ``(num_cells, start)``.

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from lit_rl.data.toys.toy_tasks import corridor_distances, numbers_of, sort_distance, sort_inclusion_ordering
+import torch
+
+from lit_rl.data.toys.toy_models import distances_to_goal
+from lit_rl.data.toys.toy_tasks import numbers_of, sort_distance, sort_inclusion_ordering
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -20,8 +23,6 @@ class SortingReward(RewardTerm):
     """Reward for sorting the prompt's numbers.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         kind: ``sort_distance`` (positions that are right, 0 to n) or ``sort_inclusion_ordering`` (numbers that
             occur and neighbours that are ordered, 0 to 2n - 1).
     """
@@ -35,11 +36,9 @@ class SortingReward(RewardTerm):
         self.kind = kind
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem has no numbers to sort."""
         numbers_of(problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions."""
         reward = _SORTING[self.kind]
         return [
             TermScore(float(reward(numbers_of(problem), ids)))
@@ -48,12 +47,7 @@ class SortingReward(RewardTerm):
 
 
 class CorridorReward(RewardTerm):
-    """1 at the goal, earned by the action that reached it; 0 if the walk ended elsewhere.
-
-    Args:
-        weight: factor in the reward.
-        name: name in logs.
-    """
+    """1 at the goal, earned by the action that reached it; 0 if the walk ended elsewhere."""
 
     default_name = "corridor"
 
@@ -62,8 +56,8 @@ class CorridorReward(RewardTerm):
         scores = []
         walks = zip(completions.problems, last_turn_ids(completions), completions.token_byte_spans, strict=True)
         for problem, actions, spans in walks:
-            num_cells, start = numbers_of(problem)
-            distances = corridor_distances(num_cells, start, actions)
+            walk = torch.tensor([numbers_of(problem)]), torch.tensor([[*actions, 0]])
+            distances = distances_to_goal(*walk)[0].tolist()
             if 0 not in distances:
                 scores.append(TermScore(0.0))
                 continue

@@ -65,32 +65,6 @@ def sort_inclusion_ordering(prompt: Sequence[int], response: Sequence[int]) -> i
     return included + ordered
 
 
-def corridor_distances(num_cells: int, start: int, actions: Sequence[int]) -> list[int]:
-    """Distance to the goal before each action and after the last.
-
-    The corridor has ``num_cells`` cells, then the goal. Approaching takes one off the distance; going the other
-    way adds one, but not past the wall at the far end. Actions after the goal was reached have no effect.
-
-    Args:
-        num_cells: cells besides the goal; the largest distance.
-        start: distance at the beginning, 1 to ``num_cells``.
-        actions: each ``APPROACH`` (1) or ``STAY_AWAY`` (0).
-
-    Returns:
-        ``len(actions) + 1`` distances; 0 is the goal.
-
-    Example:
-        >>> corridor_distances(3, 2, [0, 0, 1, 1, 1])
-        [2, 3, 3, 2, 1, 0]
-    """
-    distances = [start]
-    for action in actions:
-        here = distances[-1]
-        step = here - 1 if action == APPROACH else min(here + 1, num_cells)
-        distances.append(step if here > 0 else 0)
-    return distances
-
-
 class Corridor(TaskDataModule):
     """Walk to the goal from each starting cell. With one cell and one step it is a single binary choice.
 
@@ -121,7 +95,6 @@ class Corridor(TaskDataModule):
         self.starts = chosen
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The same problems in every split."""
         return [corridor_problem(self.num_cells, start) for start in self.starts]
 
 
@@ -170,7 +143,6 @@ class Sorting(TaskDataModule):
         self.prompts = chosen
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The same problems in every split."""
         return [sorting_problem(prompt) for prompt in self.prompts]
 
 

@@ -93,11 +93,7 @@ class SandboxFusionClient(ProgramRunner):
         require_program(program, check)
         judge = partial(judge_for(check), self._run_remotely, program)
         self._pending.acquire()
-        try:
-            future = self._pool.submit(self._judge_or_report, judge)
-        except BaseException:
-            self._pending.release()
-            raise
+        future = self._pool.submit(self._judge_or_report, judge)
         future.add_done_callback(lambda _: self._pending.release())
         return future
 
@@ -107,7 +103,6 @@ class SandboxFusionClient(ProgramRunner):
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def reopen(self) -> None:
-        """Take requests again after ``close``."""
         if self._closing.is_set():
             self._closing.clear()
             self._pool = self._new_pool()

@@ -159,7 +159,6 @@ class ReportingTestRunner(_TestRunner):
         }
 
     def attempt(self, test: Callable[[], Any]) -> None:
-        """Run a test, or a function of several; count what reports no test as one."""
         before = self._num_tests
         try:
             test()
@@ -193,7 +192,6 @@ class ReportingTestRunner(_TestRunner):
         self.record_failure(error, is_test)
 
     def record_failure(self, error: BaseException, is_test: bool = True) -> None:
-        """Count a test that failed; the first one is the result."""
         self._program.missed = None
         found = {"line": self.line, **_describe_failure(error, self._program, self._job["names"], self.kinds)}
         found["number"] = self._number
@@ -204,7 +202,6 @@ class ReportingTestRunner(_TestRunner):
         self.send_once(found)
 
     def send_once(self, found: dict[str, Any]) -> None:
-        """Send the result unless there is one."""
         if self.kind:
             return
         if self._program.ended:  # whatever the tests made of it

@@ -66,10 +66,8 @@ def _bind_name(namespace: dict[str, Any], name: str, kinds: dict[str, Any], prog
             namespace[name] = program.make_function_standin(number, name, is_async=is_async is True, doc=doc)
         elif kind[0] == "module":
             namespace[name] = _import_standard_module(str(kind[1]))
-        elif kind[0] == "value":
-            namespace[name] = program.decode_value(kind[1])
         else:
-            raise BadMessage("a name of unknown kind")
+            namespace[name] = program.decode_value(kind[1])
     except (BadMessage, ValueError, TypeError, LookupError) as error:
         raise program.mark_ended([]) from error
     except ImportError:

@@ -79,11 +79,12 @@ class TestsSide(RpcLink):
         self.errors: list[tuple[BaseException, Any]] = []
 
     def request_name_kinds(self, wanted: frozenset[str]) -> dict[str, Any]:
-        """Return the kinds of the wanted names in the program, once it has run."""
         with contextlib.suppress(ChannelClosed):  # it may have said why
             self.channel.send(encode(sorted(wanted)))
-        message = self.receive()
-        if message[0] == "names" and isinstance(message[1], dict):
+        message: list[Any] = []
+        with contextlib.suppress(ChannelClosed, BadMessage):
+            message = self.receive()
+        if message[:1] == ["names"] and isinstance(message[1], dict):
             return message[1]
         raise self.mark_ended(message)
 
@@ -107,21 +108,15 @@ class TestsSide(RpcLink):
         return result
 
     def mark_disbelieved(self) -> None:
-        """Make the tests fail, whatever they do with the answer."""
         self.is_disbelieved = True
 
     def receive(self) -> list[Any]:
-        """The next message of the program."""
-        try:
-            message = super().receive()
-        except (ChannelClosed, BadMessage):
-            raise self.mark_ended([]) from None
+        message = super().receive()
         if message[0] == "end":
             raise self.mark_ended(message)
         return message
 
     def decode_response(self, message: list[Any], args: tuple[Any, ...]) -> Any:
-        """The value of an answer; arguments get their new content."""
         value = super().decode_response(message, args)
         if self._in_place and len(message) == 4:
             for mine, theirs in zip(args, message[2], strict=True):
@@ -129,7 +124,6 @@ class TestsSide(RpcLink):
         return value
 
     def decode_exception(self, description: Any) -> BaseException:
-        """The program's exception, recorded as the program's own."""
         error = super().decode_exception(description)
         self.last_error = description
         self.errors.append((error, description))
@@ -192,7 +186,10 @@ class TestsSide(RpcLink):
         if operation == "__contains__" and not self._is_named(standin) and not self._allow_objects:
             return any(item is args[0] or item == args[0] for item in standin)
         if operation == "__exit__":
-            return self._exit_context(standin, *args)
+            kind, error, _ = args
+            swallowed = self.request("__exit__", standin._number_, (kind, error, None))
+            # The end of a ``with`` block never swallows a failed assert.
+            return bool(swallowed) and not isinstance(error, AssertionError) and isinstance(error, Exception)
         brings = operation in _BRINGING and not all(isinstance(value, Proxy) for value in args)
         if not brings or self._allow_objects or (self._is_named(standin) and operation not in _SUBTRACTING):
             return super().apply_operator(standin, operation, args, kwargs)
@@ -220,11 +217,6 @@ class TestsSide(RpcLink):
     def _is_named(self, standin: Any) -> bool:
         return any(isinstance(standin, kind) or standin is kind for kind in self.named)
 
-    def _exit_context(self, standin: Any, kind: Any, error: Any, trace: Any) -> bool:
-        """End of a ``with`` block; a failed assert is never swallowed."""
-        swallowed = self.request("__exit__", standin._number_, (kind, error, None))
-        return bool(swallowed) and not isinstance(error, AssertionError) and isinstance(error, Exception)
-
     # --- the tests' objects ------------------------------------------------------------------------------
 
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -251,7 +243,6 @@ class TestsSide(RpcLink):
         return forbidden or answers or any(target is function for function in _FOR_TESTS_ONLY)
 
     def ends_this_side(self, error: BaseException) -> bool:
-        """The end of the program ends the tests, wherever they are."""
         return isinstance(error, ProgramEnded) or super().ends_this_side(error)
 
 

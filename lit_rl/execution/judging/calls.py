@@ -162,7 +162,6 @@ class Answers:
         self.start_error = parse_exception_line(self._lines[0]) if self._lines else None
 
     def value(self, index: int, expected: Any = None) -> Any:
-        """Return the value of a call, for comparison with the expected one."""
         try:
             line = self._lines[index + 1]
             return self._read(line) if self._read else plain.loads(line, beside_large=_may_hold_large(expected))
@@ -222,7 +221,6 @@ class Answers:
         return self._judge_error(self.start_error) if self.start_error else None
 
     def verdicts_of_plan(self, plan: AssertPlan) -> list[Verdict]:
-        """One verdict per assert."""
 
         def holds(assertion: Assertion) -> bool:
             return assertion.holds({index: self.value(index) for index in assertion.calls})
@@ -246,7 +244,6 @@ class Answers:
         return False
 
     def verdicts_of_calls(self, check: CallTests) -> list[Verdict]:
-        """One verdict per case."""
 
         def holds(index: int, expected: Any) -> bool:
             value = self.value(index, expected)

@@ -125,7 +125,8 @@ class Compiler:
         return second
 
     def _attempt(self, files: Files, language: Language, beside: bool = False) -> Compiled:
-        spec, tools, client = LANGUAGES[language], require_toolchain(language), self._compiler_client(language)
+        spec, tools = LANGUAGES[language], require_toolchain(language)
+        client = self._compiler_client(language, tools)
         commands = []
         root = next(iter(files))
         for parts in (beside and spec.builds_beside) or spec.builds:
@@ -151,8 +152,7 @@ class Compiler:
             b"", verdict, diagnostics, spec.find_program_line(diagnostics, files[spec.file].count("\n") + 1)
         )
 
-    def _compiler_client(self, language: Language) -> ZygoteClient:
-        tools = require_toolchain(language)
+    def _compiler_client(self, language: Language, tools: Toolchain) -> ZygoteClient:
         if language not in self._clients:
             self._clients[language] = self._connect(
                 self._settings._replace(

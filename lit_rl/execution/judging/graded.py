@@ -66,16 +66,14 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
     what a shortage of time, memory or disk explains is not remembered.
     """
     key = _tests_digest(check.test, check.entry_point)
-    if key not in _rehearsed:
+    if key in _rehearsed:
+        fault = _rehearsed[key]
+    else:
         fault, lasts = _rehearse_once(client, check, prepared)
-        if fault is not None:
-            lasts = lasts and _rehearse_once(client, check, prepared) == (fault, lasts)
-            if not lasts:
-                raise FaultyCheck(fault)
-        _rehearsed[key] = fault
+        if fault is None or (lasts and _rehearse_once(client, check, prepared) == (fault, lasts)):
+            _rehearsed[key] = fault
         if len(_rehearsed) > _MAX_REHEARSED:
             del _rehearsed[next(iter(_rehearsed))]
-    fault = _rehearsed[key]
     if fault is not None:
         raise FaultyCheck(fault)
 

@@ -56,13 +56,11 @@ class HostedRun(NamedTuple):
         verdict: ``passed`` if the entry point returned; ``timed_out`` at a time limit or too many calls.
         outcome: the same with exception type, line, output tails and seconds.
         message: text of the exception that ended the program, as the program reported it.
-        num_calls: calls that the host answered.
     """
 
     verdict: Verdict
     outcome: Outcome
     message: str
-    num_calls: int
 
 
 def run_hosted(
@@ -208,7 +206,7 @@ class _Session:
             error = describe_exit(report.children[0].status)
         message = str((error or {}).get("message", ""))
         outcome = outcome_of(verdict, [], child, report, error)
-        return HostedRun(verdict, outcome, message, self._num_calls)
+        return HostedRun(verdict, outcome, message)
 
 
 def message_of(error: Exception) -> str:

@@ -78,7 +78,6 @@ def embed_rust_program(program: str) -> str:
 
 def build(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> Compiled:
     """Build what a runtime runs: the compiled program, or its source where the runtime takes that."""
-    require_toolchain(language)
     if LANGUAGES[language].builds:
         compiled: Compiled = client.compiler.compile(files, language, beside)
         return compiled

@@ -183,7 +183,6 @@ def _same_by_rule(printed: bytes, expected: bytes, check: StdioTests) -> bool:
 
 
 def _all_match(one: Iterator[bytes], other: Iterator[bytes], match: Callable[[bytes, bytes], bool]) -> bool:
-    """Return whether both have the same number of parts and each pair matches."""
     pairs = zip_longest(one, other)
     return all(a is not None and b is not None and match(a, b) for a, b in pairs)
 

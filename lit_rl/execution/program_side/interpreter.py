@@ -69,7 +69,6 @@ class _Semaphore:
         self.release = self._lock.release
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
-        """Take it, or wait for it."""
         limits = () if timeout is None or not block else (timeout,)
         return bool(self._lock.acquire(block, *limits))
 

@@ -49,10 +49,9 @@ def parse(text: bytes | str, longest: int = MAX_LENGTH, max_units: int = MAX_UNI
         decoded = text if isinstance(text, str) else text.decode("utf-8")
         _require_units(decoded, max_units)
         return json.loads(decoded)
-    except NotPlain:
-        raise
     except (ValueError, RecursionError, MemoryError) as error:
-        raise NotPlain(f"not JSON: {type(error).__name__}: {str(error)[:100]}") from None
+        fault = f"not JSON: {type(error).__name__}: {str(error)[:100]}"
+        raise error if isinstance(error, NotPlain) else NotPlain(fault) from None
 
 
 def checked_text(text: str, longest: int = MAX_LENGTH) -> str:

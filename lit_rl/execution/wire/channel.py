@@ -44,7 +44,6 @@ class Channel:
             raise ChannelClosed(str(error)) from None
 
     def receive(self) -> bytes:
-        """The next line, without its end."""
         while True:
             line = self.take_line()
             if line is not None:
@@ -67,7 +66,6 @@ class Channel:
         return True
 
     def take_line(self) -> bytes | None:
-        """A whole line if the buffer holds one."""
         end = self._buffer.find(b"\n", self._searched)
         if end < 0:
             self._searched = len(self._buffer)

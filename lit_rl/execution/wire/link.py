@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any
 
@@ -104,33 +105,28 @@ class RpcLink(ABC):
     # --- receiving ---------------------------------------------------------------------------------------
 
     def receive(self) -> list[Any]:
-        """The next message."""
-        try:
-            line = self.channel.receive()
-            message = parse(line)
-            if not (isinstance(message, list) and message and isinstance(message[0], str)):
-                raise BadMessage("not a message")
+        line = self.channel.receive()
+        with self._reading():
+            message: list[Any] = parse(line)
             for entry in message[-1]:
                 self._entries[entry[1]] = entry
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
-            self._record_not_carried(error)
-            raise BadMessage(str(error)) from None
-        return message
+            return message
 
-    def _record_not_carried(self, error: Exception) -> None:
-        """Remember why a value of the other side cannot be read."""
-        if isinstance(error, NotCarried):
-            self.last_error = describe_not_carried(error)
-
-    def decode_value(self, tree: Any) -> Any:
-        """Decode a tree, with stand-ins for objects of the other side."""
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Read what the other side wrote: whatever fails there, no honest end wrote it, or it cannot be carried."""
         try:
-            return plain.from_tree(tree, self.from_ref)
+            yield
         except (ChannelClosed, BadMessage):
             raise
         except Exception as error:
-            self._record_not_carried(error)
-            raise BadMessage(f"{type(error).__name__} in an answer") from None
+            if isinstance(error, NotCarried):
+                self.last_error = describe_not_carried(error)
+            raise BadMessage(f"{type(error).__name__} in a message: {error}") from None
+
+    def decode_value(self, tree: Any) -> Any:
+        with self._reading():
+            return plain.from_tree(tree, self.from_ref)
 
     def decode_response(self, message: list[Any], args: tuple[Any, ...]) -> Any:
         """The value in an answer; raises the exception if it holds one."""
@@ -150,13 +146,11 @@ class RpcLink(ABC):
             self.send(["error", self.describe_error(error)])
 
     def _make_response(self, message: list[Any]) -> list[Any]:
-        try:
+        with self._reading():
             _, operation, target, args, options, _ = message
             values = tuple([self.decode_value(tree) for tree in args])
             kwargs = {name: self.decode_value(tree) for name, tree in options.items()}
             found: Any = target if isinstance(target, str) else self.held.object_of(target)
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise BadMessage(str(error)) from None
         try:
             if operation == "next":
                 return ["value", ["l", *self._take_encoded_items(found, *values)]]
@@ -168,7 +162,6 @@ class RpcLink(ABC):
             return ["error", self.describe_error(error)]
 
     def make_value_response(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
-        """The answer with a result."""
         return ["value", self.encode_value(result)]
 
     def _take_encoded_items(self, iterator: Iterator[Any], wanted: int) -> list[Any]:
@@ -194,8 +187,6 @@ class RpcLink(ABC):
     def from_ref(self, tree: list[Any]) -> Any:
         """The object with the number in a tree: ours, or a stand-in for the other side's."""
         number = tree[1]
-        if type(number) is not int or number < 0:
-            raise BadMessage("an object without a number")
         return self.held.object_of(number) if self.held.is_mine(number) else self.standin(number)
 
     def standin(self, number: int) -> Any:
@@ -268,16 +259,12 @@ class RpcLink(ABC):
 
     def decode_exception(self, description: Any) -> BaseException:
         """The exception that was described; one of this side's comes back as itself."""
-        try:
+        with self._reading():
             error = self._find_or_make_exception(description)
             cause = description.get("cause")
             if cause is not None and error.__cause__ is None:
                 error.__cause__ = self.decode_exception(cause)
-        except (ChannelClosed, BadMessage):
-            raise
-        except Exception as fault:
-            raise BadMessage(f"{type(fault).__name__} while an exception was rebuilt") from None
-        return error
+            return error
 
     def _find_or_make_exception(self, description: dict[str, Any]) -> BaseException:
         number = description["number"]

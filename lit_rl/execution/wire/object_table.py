@@ -45,7 +45,6 @@ class ObjectTable:
         self._sent: set[int] = set()
 
     def is_mine(self, number: int) -> bool:
-        """Return whether a number is of an object of this process."""
         return number & 1 == self._side
 
     def to_ref(self, value: Any) -> list[Any]:
@@ -70,7 +69,6 @@ class ObjectTable:
         return number
 
     def object_of(self, number: int) -> Any:
-        """The object of this process that has a number."""
         return self._objects[number >> 1]
 
     def take_descriptions(self) -> list[list[Any]]:
@@ -82,25 +80,12 @@ class ObjectTable:
         if not isinstance(value, type):
             return ["object", number, self.number_of(type(value))]
         bases = [self.number_of(base) for base in value.__bases__ if base is not object]
-        return [
-            "class",
-            number,
-            _name(value.__name__),
-            bases,
-            _operations(value),
-            _methods(value),
-            _importable_exception_name(value),
-        ]
-
-
-def _operations(kind: type) -> list[str]:
-    names = OPERATIONS.intersection(dir(kind))
-    return sorted(name for name in names if getattr(kind, name, None) is not getattr(object, name, None))
-
-
-def _methods(kind: type) -> list[str]:
-    """Plain methods that a class itself defines: a class derived from it may call them as its parent's."""
-    return [name for name, value in vars(kind).items() if type(value) is FunctionType and is_plain_method(name)]
+        known = OPERATIONS.intersection(dir(value))
+        operations = sorted(one for one in known if getattr(value, one, None) is not getattr(object, one, None))
+        # Plain methods that the class itself defines: a class derived from it may call them as its parent's.
+        methods = [one for one, item in vars(value).items() if type(item) is FunctionType and is_plain_method(one)]
+        name, importable = _name(value.__name__), _importable_exception_name(value)
+        return ["class", number, name, bases, operations, methods, importable]
 
 
 def is_plain_method(name: str) -> bool:
@@ -128,7 +113,10 @@ def is_control_flow(kind: type) -> bool:
 
 
 def standard_exception_class(name: str) -> type[BaseException] | None:
-    """The exception class ``module:name`` of the standard library, where this process has its module."""
+    """The exception class ``module:name`` of the standard library, where this process has its module.
+
+    For one that steers a loop, a generator or a test runner which catches it, a ``RuntimeError``.
+    """
     module, _, qualified = name.partition(":")
     found: Any = sys.modules.get(module) if _is_standard(module) else None
     for part in qualified.split("."):
@@ -136,7 +124,7 @@ def standard_exception_class(name: str) -> type[BaseException] | None:
     if not (isinstance(found, type) and issubclass(found, BaseException) and _is_standard(found.__module__)):
         return None
     if is_control_flow(found):
-        raise LookupError(name)
+        return StopOfProgram if found is StopIteration else RuntimeError
     return found
 
 
@@ -149,8 +137,6 @@ def operate_on(target: Any, operation: str, args: tuple[Any, ...], kwargs: Mappi
     special = _SPECIAL.get(operation)
     if special is not None:
         return special(target, *args, **kwargs)
-    if operation not in OPERATIONS:
-        raise ValueError(f"no operation {operation}")
     return getattr(type(target), operation)(target, *args)
 
 

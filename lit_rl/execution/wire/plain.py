@@ -158,10 +158,9 @@ def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool 
         except _LargeInt:
             pass
         return _decode_tree(_decode_large_ints(tree, _MAX_DEPTH), from_ref or opaque_from_tree, _MAX_DEPTH)
-    except NotPlain:
-        raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
-        raise NotPlain(f"not plain data: {type(error).__name__}: {str(error)[:100]}") from None
+        fault = f"not plain data: {type(error).__name__}: {str(error)[:100]}"
+        raise error if isinstance(error, NotPlain) else NotPlain(fault) from None
 
 
 def opaque_from_tree(tree: list[Any]) -> Opaque:
@@ -227,13 +226,11 @@ def _raise_not_carried(text: str) -> Any:
 
 def _range(items: list[Any]) -> range:
     start, stop, step = items
-    if max(part.bit_length() for part in items) > _RANGE_BITS:
-        raise NotCarried(f"a range of ints of more than {_RANGE_BITS} bits")
-    value = range(start, stop, step)
+    is_large = max(part.bit_length() for part in items) > _RANGE_BITS
     # ``list(result)`` in a test must not be a memory bomb.
-    if value and abs(value.stop - value.start) // abs(value.step) > _MAX_RANGE_LENGTH:
-        raise NotCarried(f"a range of more than {_MAX_RANGE_LENGTH} items")
-    return value
+    if is_large or (range(start, stop, step) and abs(stop - start) // abs(step) > _MAX_RANGE_LENGTH):
+        raise NotCarried(f"a range of more than {_MAX_RANGE_LENGTH} items, or of ints of more than {_RANGE_BITS} bits")
+    return range(start, stop, step)
 
 
 # Decoders of the content itself, and of a list of decoded values.

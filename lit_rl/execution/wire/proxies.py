@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from lit_rl.execution.wire.object_table import OPERATIONS, StopOfProgram, is_plain_method, standard_exception_class
+from lit_rl.execution.wire.object_table import OPERATIONS, is_plain_method, standard_exception_class
 
 if TYPE_CHECKING:
     from lit_rl.execution.wire.link import RpcLink
@@ -116,14 +116,8 @@ def new_proxy_class(
 
 
 def new_exception_class(link: RpcLink, name: str, bases: tuple[type, ...], known: str) -> type[BaseException]:
-    """The class of an exception of the other process: the same one if it belongs to the standard library.
-
-    An exception that steers a loop, a generator or a test runner which catches it becomes a ``RuntimeError``.
-    """
-    try:
-        found = standard_exception_class(known) if known else None
-    except LookupError:
-        return StopOfProgram if known == "builtins:StopIteration" else RuntimeError
+    """The class of an exception of the other process: the same one if it belongs to the standard library."""
+    found = standard_exception_class(known) if known else None
     if found is not None:
         return found
     parents = tuple(base for base in bases if issubclass(base, Exception)) or (Exception,)

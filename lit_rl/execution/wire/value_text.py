@@ -54,7 +54,9 @@ def value_text(value: Any) -> str:
             pieces.append(piece)
             length += len(piece)
             if length > _MAX_WRITTEN:
-                return _text_beginning("".join(pieces), value)
+                is_counted = isinstance(value, Collection) and not isinstance(value, str | bytes)
+                size = f" ({len(value)} items)" if is_counted else ""
+                return printable("".join(pieces)[: MAX_SHOWN_LENGTH - len(_CUT) - len(size)]) + _CUT.rstrip() + size
     except Exception:  # whatever a value of a test's own class does; a text never decides anything
         return ""
     return shorten_text("".join(pieces))
@@ -70,11 +72,6 @@ def call_text(name: str, args: Collection[Any], kwargs: dict[str, Any]) -> str:
 def lines_of(source: str, first: int, last: int) -> str:
     """Some lines of a source, by their 1-based numbers, shortened; without the indentation of the first."""
     return shorten_text("\n".join(source.split("\n")[first - 1 : last]).strip())
-
-
-def _text_beginning(text: str, value: Any) -> str:
-    size = f" ({len(value)} items)" if isinstance(value, Collection) and not isinstance(value, str | bytes) else ""
-    return printable(text[: MAX_SHOWN_LENGTH - len(_CUT) - len(size)]) + _CUT.rstrip() + size
 
 
 def _pieces(value: Any, depth: int) -> Iterator[str]:

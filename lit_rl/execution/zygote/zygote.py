@@ -288,7 +288,6 @@ def _cpu_left(pids: list[int], cpu_seconds: float) -> float:
 
 
 def _try_send(control: _socket.socket, message: bytes) -> bool:
-    """Send to the supervisor; return whether it still listens."""
     try:
         control.send(message)
     except OSError:

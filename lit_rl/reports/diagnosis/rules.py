@@ -348,7 +348,7 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
         terms = " and ".join(name for name, weight in settings.term_weights.items() if weight) or "the reward"
         meaning = f"{passed:.0%} of the programs pass, and rewards do not distinguish them"
         first = (f"{terms} gives all rows of a problem the same, as from a cache", "lit-rl docs rewards")
-        second = ("limits that cut it (clip_low, clip_high), or no term reads the tests", "lit-rl docs rewards")
+        second = ("no term reads the tests", "lit-rl docs rewards")
     elif all_equal and (fell or (top > reward + 1e-6 and not last.runs_programs)):
         meaning = f"rows earned up to {top:.3g} before, and the policy no longer tries what they did"
         first, second = _causes_of_drift(metrics, settings)

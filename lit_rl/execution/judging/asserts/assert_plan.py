@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,7 +71,6 @@ class Assertion:
         return bool(eval(self.code, {**_KNOWN}, {**self.values, **names}))
 
     def wanted_text(self, test: str) -> str:
-        """The value, or the source of the assert."""
         with contextlib.suppress(Exception):  # what the assert itself would raise
             if self.other_side is not None:
                 return value_text(self._other_value(self.other_side))
@@ -99,13 +97,11 @@ class AssertPlan:
 @lru_cache(maxsize=512)
 def plan_asserts(test: str, entry_point: str | None) -> AssertPlan | None:
     """The plan of a test, or ``None`` if it needs a grader."""
-    try:
-        if _LARGE_INT.search(test):
-            return None
-        tree = ast.parse(test)
-        return _Planner(test, tree, entry_point).plan()
-    except (NotLiteral, SyntaxError, ValueError, RecursionError):
+    if _LARGE_INT.search(test):
         return None
+    with contextlib.suppress(Exception):  # ``NotLiteral``, or what a literal expression raises
+        return _Planner(test, ast.parse(test), entry_point).plan()
+    return None
 
 
 class _Planner:
@@ -121,11 +117,11 @@ class _Planner:
         self._calls: list[Call] = []
         self._assertions: list[Assertion] = []
 
-    def plan(self) -> AssertPlan:
+    def plan(self) -> AssertPlan | None:
         functions = (node for node in self._tree.body if isinstance(node, ast.FunctionDef))
         check = next((function for function in functions if function.name == "check"), None)
         if check and (self._entry_point is None or len(check.args.args) != 1 or check.decorator_list):
-            raise NotLiteral
+            return None
         if self._entry_point is not None and check is None:
             self._alias["candidate"] = self._entry_point
         for statement in self._tree.body:
@@ -135,9 +131,8 @@ class _Planner:
                 self._alias = {}
             elif not is_call_of_check(statement):
                 self._plan_body([statement])
-        if not (self._calls and self._assertions):
-            raise NotLiteral
-        return AssertPlan(tuple(self._calls), tuple(self._assertions))
+        has_evidence = self._calls and self._assertions
+        return AssertPlan(tuple(self._calls), tuple(self._assertions)) if has_evidence else None
 
     def _plan_body(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
@@ -172,9 +167,7 @@ class _Planner:
             if bound in ("isclose", "math"):
                 self._imported.add(origin)
             if isinstance(statement, ast.ImportFrom):
-                if not hasattr(import_module(str(statement.module)), item.name):
-                    raise NotLiteral
-                value = getattr(math, item.name, None)
+                value = getattr(import_module(str(statement.module)), item.name)
                 if statement.module == "math" and isinstance(value, float):
                     self._values[bound] = value
 
@@ -211,13 +204,12 @@ class _Planner:
         """Plan a call of the program; return its position."""
         args: list[Any] = []
         for argument in node.args:
-            value = self._literal_value(argument.value if isinstance(argument, ast.Starred) else argument)
-            if isinstance(argument, ast.Starred) and not isinstance(value, list | tuple):
-                raise NotLiteral
-            args += value if isinstance(argument, ast.Starred) else [value]
-        kwargs = {str(item.arg): self._literal_value(item.value) for item in node.keywords if item.arg}
-        if len(kwargs) != len(node.keywords):
+            inner = argument.value if isinstance(argument, ast.Starred) else argument
+            value = self._literal_value(inner)
+            args += [value] if inner is argument else value
+        if any(item.arg is None for item in node.keywords):
             raise NotLiteral
+        kwargs = {str(item.arg): self._literal_value(item.value) for item in node.keywords}
         self._calls.append(Call(name, tuple(args), kwargs))
         return len(self._calls) - 1
 

@@ -31,7 +31,6 @@ class EvidenceInserter(ast.NodeTransformer):
         return node if isinstance(node, ast.expr) else super().visit(node)
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
-        """The whole test."""
         node.body = self._visit_block(node.body)
         return node
 

@@ -87,10 +87,9 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
             evidence.require_asserts_of(functions[name])
         TestList(counted, called).continue_after_failures()
         code = compile(ast.fix_missing_locations(counted), "<test>", "exec", dont_inherit=True)
-    except FaultyCheck:
-        raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise FaultyCheck(f"the test code of this problem does not compile: {error}") from None
+        fault = f"the test code of this problem does not compile: {error}"
+        raise error if isinstance(error, FaultyCheck) else FaultyCheck(fault) from None
     lines = [node.lineno for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
     return PreparedTests(
         marshal.dumps(code),
@@ -286,7 +285,6 @@ def _tested_calls(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
 
 
 def _plain_callee_name(node: ast.expr) -> str | None:
-    """Name of the function that is called, if it is a plain one."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
 
 

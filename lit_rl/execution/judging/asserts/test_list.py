@@ -48,7 +48,6 @@ class TestList:
         self._helpers = {name for name, node in plain.items() if _holds_note(node)} - self._listed.keys()
 
     def count(self) -> int:
-        """Number of the tests."""
         classes = (node for node in self._tree.body if isinstance(node, ast.ClassDef) and node.name in self._run)
         methods = (item for node in classes for item in node.body if isinstance(item, ast.FunctionDef))
         return sum(method.name.startswith("test") for method in methods) + sum(

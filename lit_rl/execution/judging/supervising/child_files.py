@@ -49,7 +49,6 @@ class ChildFiles:
         self.channel = -1
 
     def close(self) -> None:
-        """Close all descriptors, which frees the memory."""
         for descriptor in self.descriptors:
             if descriptor >= 0:
                 os.close(descriptor)

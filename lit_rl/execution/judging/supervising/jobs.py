@@ -75,7 +75,6 @@ class JobReport(NamedTuple):
 
     @property
     def timed_out(self) -> bool:
-        """True if a time limit ended it."""
         return self.cause in (OUT_OF_CPU, OUT_OF_WALL)
 
 
@@ -177,7 +176,6 @@ class ZygoteClient:
         compiled: bool = False,
         sleep_total: SleepTotal | None = None,
     ) -> JobReport:
-        """Fork, wait, report; arguments as for ``start``."""
         self.start(children, case_seconds, num_cases, compiled, sleep_total)
         report = self.wait_for_report()
         assert report is not None
@@ -202,7 +200,6 @@ class ZygoteClient:
             self.wait_for_report()
 
     def close(self) -> None:
-        """End the zygote."""
         self._zygote.close()
 
     def _enforce_limits(self, job: _Job) -> None:

@@ -58,7 +58,6 @@ class Supervisor:
         client.checkers = Checkers(client.settings, client.compiler, self._connect)
 
     def serve(self) -> None:
-        """Judge tasks until the trainer hangs up."""
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         poll.register(self._trainer, select.POLLIN)
@@ -96,7 +95,6 @@ class Supervisor:
         return client
 
     def close(self) -> None:
-        """End the zygotes."""
         with contextlib.ExitStack() as stack:
             for client in self._clients:
                 stack.callback(client.close)
@@ -130,7 +128,10 @@ class Supervisor:
             module, _, name = check.judged_by.partition(":")
             judge: Judge = getattr(import_module(module), name)
         except Exception as error:
-            raise FaultyCheck(f"the check cannot be loaded by the process that judges: {error}") from error
+            raise FaultyCheck(
+                f"the check cannot be loaded by the process that judges: {error} (a class of the running script, "
+                "__main__, and its judge belong into a module next to it)"
+            ) from error
         return judge(self._client, program.removeprefix("\ufeff"), check)
 
 

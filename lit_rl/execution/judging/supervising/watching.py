@@ -82,7 +82,6 @@ class Watch:
             self._clocks.pause()
 
     def resume(self) -> None:
-        """Start the clocks again after ``pause``."""
         if self._clocks is not None:
             self._clocks.resume()
 
@@ -123,7 +122,6 @@ class _AnswerCount:
         self._digest = hashlib.blake2b()
 
     def count(self) -> int:
-        """Whole lines so far."""
         while chunk := os.pread(self._descriptor, _CHUNK, self._num_bytes):
             self._num_bytes += len(chunk)
             self._num_lines += chunk.count(b"\n")
