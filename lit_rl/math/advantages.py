@@ -23,8 +23,6 @@ from lit_rl.math.masking import (
     from_table,
     group_size_per_row,
     masked_moments,
-    require_constants,
-    require_mask,
     statistics_dtype,
     to_table,
 )
@@ -422,15 +420,8 @@ class GAE(TokenAdvantages):
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        require_mask(mask, token_rewards)
-        require_constants(mask, token_rewards=token_rewards, values=values)
-        require_constants(bootstrap_values, bootstrap_values=bootstrap_values)
-        if mask.dim() != 2 or bootstrap_values.shape != mask.shape[:1]:
-            raise ArgumentError(
-                "token_rewards", "[N, T] and bootstrap_values [N]", f"{[*mask.shape]} and {[*bootstrap_values.shape]}"
-            )
-        rewards = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
-        kept_values = torch.where(mask, values, torch.zeros_like(values))
+        rewards = torch.where(mask, token_rewards.detach(), torch.zeros_like(token_rewards))
+        kept_values = torch.where(mask, values.detach(), torch.zeros_like(values))
         advantages = self._discounted_errors(rewards, kept_values, mask, bootstrap_values, self.gae_lambda)
         errors = advantages
         if self.critic_lambda is not None:
@@ -441,7 +432,7 @@ class GAE(TokenAdvantages):
         self, rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor, gae_lambda: float
     ) -> Tensor:
         """[N, T] discounted sums of the critic's errors."""
-        next_value = bootstrap_values.to(rewards.dtype)
+        next_value = bootstrap_values.detach().to(rewards.dtype)
         next_advantage = torch.zeros_like(next_value)
         # Rewards are float32 whatever the policy's dtype: the wider of the two, or values would lose digits.
         advantages = torch.zeros_like(rewards, dtype=torch.promote_types(rewards.dtype, values.dtype))

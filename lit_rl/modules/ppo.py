@@ -29,7 +29,6 @@ from lit_rl.math.masking import (
     aggregate,
     masked_moments,
     masked_whiten,
-    require_constants,
 )
 from lit_rl.math.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
@@ -236,7 +235,7 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, v
         >>> clipped_value_loss(values, old, returns, value_clip=0.2)  # counts as 0.7: 1/2 * 0.3^2
         tensor([[0.0450]])
     """
-    require_constants(values, old_values=old_values, returns=returns)
+    old_values, returns = old_values.detach(), returns.detach()
     error = (values - returns).square()
     if value_clip is None:
         return 0.5 * error

@@ -378,9 +378,8 @@ class RolloutModule(PolicyModule):
         The same however they are split over micro-batches and ranks. Gradients are averaged over ranks afterwards, so
         each rank divides by its share of the total.
         """
-        mode = self.update.aggregate
-        constant = self.sampling.max_tokens if mode == "sequence_sum_constant" else None
-        return sum_over_ranks(loss_denominator(minibatch.loss_mask, mode, constant_tokens=constant)) / world_size()
+        mask, limit = minibatch.loss_mask, self.sampling.max_tokens
+        return sum_over_ranks(loss_denominator(mask, self.update.aggregate, constant_tokens=limit)) / world_size()
 
     def crash_snapshot(self) -> Snapshot:
         return {"rollout": self.clock.count} | self.trace.crash_snapshot()
