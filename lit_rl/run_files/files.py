@@ -29,7 +29,7 @@ from lit_rl.run_files.records import (
     finite_or_none,
     head_to_rollout,
     item_to_row,
-    require_field_types,
+    check_field_types,
 )
 from lit_rl.run_files.row_text import escape_controls
 
@@ -75,20 +75,13 @@ def find_recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Pat
 
 def find_newest_recorded(run: str | Path) -> Path:
     """The folder at or below a folder in which rollouts were recorded last; a file of completions itself."""
-    if Path(run).suffix == ".ckpt":
-        raise FileNotFoundError(f"{run} is a checkpoint, which holds no completions: give the folder of the run")
     if Path(run).is_file():
         return Path(run)
     found = find_recorded_folders(run, ROLLOUTS_FILE)
-    if not found and find_recorded_folders(run):
-        raise FileNotFoundError(
-            f"no rollout is recorded at or below {run}: the first is not done yet, the run has none, as one of SFT or "
-            f"DPO, or RunRecord keeps no rows (max_megabytes: 0); lit-rl report {run} has its numbers"
-        )
     if not found:
         raise FileNotFoundError(
-            f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to; RunRecord writes the file "
-            "with the first rollout"
+            f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to. RunRecord writes the file with "
+            "the first rollout; SFT and DPO have none (lit-rl report has their numbers)"
         )
     return max(found, key=lambda folder: (folder / ROLLOUTS_FILE).stat().st_mtime)
 
@@ -198,7 +191,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
         with _name_faulty_line(file, batch.line):
             if "start" in item:
                 start = item
-                require_field_types("start", start["start"], dict.fromkeys(start["start"], _OF_START))
+                check_field_types("start", start["start"], dict.fromkeys(start["start"], _OF_START))
             if entry := item.get("diagnosis"):  # a condition began to hold, or it ended
                 held = [i for i, one in enumerate(diagnoses) if one.rule == entry["rule"] and one.ended is None]
                 if entry.get("ended") and held:
@@ -272,9 +265,7 @@ def read_record_batches(path: Path) -> Iterator[RecordBatch]:
                 if not member.eof:
                     raise EOFError
                 items = [json.loads(one) for one in b"".join(parts).splitlines()]
-            except UsageError:
-                raise
-            except (zlib.error, EOFError, ValueError, RecursionError):
+            except (zlib.error, EOFError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
                 _warn_truncated(path, start)
                 return
             yield RecordBatch(items, end, line)
