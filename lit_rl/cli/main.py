@@ -13,11 +13,13 @@ from typing import Any, NoReturn
 import yaml
 from jsonargparse import ArgumentError
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_callbacks
+from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
 from lit_rl.cli.config_files import check_and_expand_layers
@@ -32,7 +34,6 @@ from lit_rl.cli.run_config import (
     apply_run_dir,
     fill_in_schedule_length,
     fill_in_seeds,
-    require_prediction_writer,
     rewrite_policy_nulls,
 )
 from lit_rl.cli.shipped_configs import configs, replace_config_names
@@ -200,7 +201,13 @@ class Cli(LightningCLI):
     def before_predict(self) -> None:
         """Keep no predictions in memory: callbacks write them, and the copy is never read."""
         self.config_init["predict"]["return_predictions"] = False
-        require_prediction_writer(self.trainer)
+        hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
+        kinds = [type(one) for one in self.trainer.callbacks if not isinstance(one, ProgressBar | ProgressScreen)]
+        if not any(getattr(kind, hook) is not getattr(Callback, hook) for kind in kinds for hook in hooks):
+            raise UsageError(
+                "predict would write no completions: add a callback such as CompletionWriter with a path, or set "
+                "--run_dir"
+            )
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -26,10 +26,10 @@ from lit_rl.run_files.records import (
     Diagnosis,
     RecordedMetrics,
     RecordedRollout,
+    check_field_types,
     finite_or_none,
     head_to_rollout,
     item_to_row,
-    check_field_types,
 )
 from lit_rl.run_files.row_text import escape_controls
 
@@ -80,8 +80,8 @@ def find_newest_recorded(run: str | Path) -> Path:
     found = find_recorded_folders(run, ROLLOUTS_FILE)
     if not found:
         raise FileNotFoundError(
-            f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to. RunRecord writes the file with "
-            "the first rollout; SFT and DPO have none (lit-rl report has their numbers)"
+            f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to. RunRecord writes the file "
+            "with the first rollout; SFT and DPO have none (lit-rl report has their numbers)"
         )
     return max(found, key=lambda folder: (folder / ROLLOUTS_FILE).stat().st_mtime)
 
