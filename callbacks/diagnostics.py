@@ -173,7 +173,7 @@ def gather_run_settings(trainer: Any, module: Any) -> RunSettings:
         clip_norm=module.update.gradient_clip_norm,
         num_weights=sum(p.numel() for p in learning),
         staleness=collect.staleness,
-        filtered=bool(sampling.top_k) or sampling.top_p < 1,
+        filtered=bool(sampling.filters),
         precision=f"precision {trainer.precision}, weights in {', '.join({str(p.dtype) for p in learning})}",
         dropout=[name for name, value in options.items() if ("drop" in name) and value],
         term_weights={} if rewards is None else {one.name: one.weight for one in rewards.terms},

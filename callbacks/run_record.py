@@ -15,7 +15,6 @@ from lit_rl.errors import UsageError
 from lit_rl.reports.recorded_rows import append_rank_parts, build_recorded_rows, choose_rows, rank_part
 from lit_rl.reports.summary import judgements_of_programs
 from lit_rl.rollout import FinishedRollout
-from lit_rl.rollout.records import TrainedModule
 from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
 from lit_rl.run_files.records import Diagnosis, finite_or_none
 from lit_rl.run_files.settings import setting_texts_by_name
@@ -116,7 +115,7 @@ class RunRecord(pl.Callback, TypedArguments):
             measured = {k: float(v) for k, v in trainer.logged_metrics.items() if k.startswith("val")}
             self._write_metrics(pl_module, measured)
 
-    def _write_metrics(self, module: TrainedModule, values: Mapping[str, Any]) -> None:
+    def _write_metrics(self, module: Any, values: Mapping[str, Any]) -> None:
         if self._writer is not None and values:
             self._writer.append_metrics(module.clock.count, values)
 

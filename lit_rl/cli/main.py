@@ -202,7 +202,8 @@ class Cli(LightningCLI):
         """Keep no predictions in memory: callbacks write them, and the copy is never read."""
         self.config_init["predict"]["return_predictions"] = False
         hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
-        kinds = [type(one) for one in self.trainer.callbacks if not isinstance(one, ProgressBar | ProgressScreen)]
+        callbacks: list[Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        kinds = [type(one) for one in callbacks if not isinstance(one, ProgressBar | ProgressScreen)]
         if not any(getattr(kind, hook) is not getattr(Callback, hook) for kind in kinds for hook in hooks):
             raise UsageError(
                 "predict would write no completions: add a callback such as CompletionWriter with a path, or set "

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from lit_rl.engines.vllm_package import (
     keeping_process_group,
     reload_weights,
     replace_adapter,
-    require_vllm,
     sampling_params,
     start_llm,
     write_model_config,
@@ -31,7 +31,7 @@ from lit_rl.engines.weight_export import (
     adapter_weights,
     full_weights,
     gather_and_write,
-    require_copyable,
+    language_model_to_copy,
     sends_adapter_only,
     write_adapter,
 )
@@ -109,7 +109,7 @@ class VLLM(Engine):
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
-        model = require_copyable(policy, "VLLM", merge=self.merge_adapters)
+        model = language_model_to_copy(policy, "VLLM", merge=self.merge_adapters)
         with eval_mode(model), torch.no_grad(), naming_phase("sampling"), isolated_random_state(model.device):
             self._start_llm(model)
             self._refresh_weights(model)
@@ -123,7 +123,9 @@ class VLLM(Engine):
                     self._llm.sleep(level=1)
 
     def require_ready(self) -> None:
-        require_vllm("VLLM")
+        if find_spec("vllm") is None:
+            install = "pip install 'lit-rl[vllm]' in an environment of its own (lit-rl docs engines)"
+            raise ModuleNotFoundError(f"the engine VLLM needs the package vllm: {install}", name="vllm")
 
     def mark_stale(self) -> None:
         self._holds = None
@@ -139,7 +141,6 @@ class VLLM(Engine):
     def _start_llm(self, policy: CausalLM) -> None:
         if self._llm is not None:
             return
-        self.require_ready()
         self._trainers_group = dist.is_initialized()
         longest = self.max_row_tokens or policy.codec.max_positions
         arguments: dict[str, Any] = {

@@ -22,8 +22,8 @@ from lit_rl.engines.weight_export import (
     adapter_weights,
     full_weights,
     gather_and_write,
+    language_model_to_copy,
     raise_if_any_rank_failed,
-    require_copyable,
     sends_adapter_only,
     write_adapter,
     write_weights,
@@ -100,7 +100,7 @@ class VLLMServer(Engine):
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
-        model = require_copyable(policy, "VLLMServer", merge=self.merge_adapters)
+        model = language_model_to_copy(policy, "VLLMServer", merge=self.merge_adapters)
         with eval_mode(model), torch.no_grad(), naming_phase("sampling"):
             self._refresh_weights(model)
             server = self.servers[rank() % len(self.servers)]
@@ -163,12 +163,12 @@ class VLLMServer(Engine):
             try:
                 for server in self.servers:
                     do(server)
-            except (EngineError, ImportError, ValueError) as error:
+            except (EngineError, ValueError) as error:
                 fault = str(error)
         raise_if_any_rank_failed(fault)
 
     def _check_server(self, server: VLLMClient) -> None:
-        """Check whether a server is up, new enough, and reports the distribution that is sampled from."""
+        """Check whether a server is up, and reports the distribution that is sampled from."""
         server.wait_until_ready(self.start_seconds)
         config = server.request("/server_info?config_format=json", 60.0).get("vllm_config", {})
         mode = config.get("model_config", {}).get("logprobs_mode", _MODE) if isinstance(config, dict) else _MODE

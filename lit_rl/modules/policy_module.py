@@ -29,7 +29,6 @@ from lit_rl.modules.settings import EvaluationConfig, Optimization
 from lit_rl.modules.setup_check import (
     check_setup,
     limit_precision_conversion,
-    require_extendable,
     require_playable_problems,
     task_of,
     warn_about_high_rates,
@@ -37,7 +36,7 @@ from lit_rl.modules.setup_check import (
 from lit_rl.modules.update_trace import NotFiniteError, Snapshot, likely_cause_of_nonfinite, weight_and_gradient_norms
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
-from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory, require_infrastructure
+from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory
 from lit_rl.run_files.settings import setting_values_by_name
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
@@ -143,8 +142,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
             datamodule.set_problem_filter(self.filter_problems)
-        if self.collector.environment.max_turns > 1:
-            require_extendable(self.policy.codec, self.trainer)
         self.configure_threads()
         keep_freed_memory(self.trainer.strategy.root_device)
 
@@ -382,7 +379,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.progress.begin("predict")
         with torch.no_grad(), eval_mode(self.policy):
             rollout = self.collector.collect(batch, self.evaluate.predict, StreamKey(self.seed, "predict", 0))
-        require_infrastructure(rollout, self.collector.settings.max_failures)
+        self.collector.refuse_lost_programs(rollout)
         rewards = {} if self.rewards is None else {"predict": self.rewards(rollout.completions, rollout.judgements)}
         return Evaluated({"predict": rollout}, rewards)
 

@@ -18,7 +18,6 @@ from torch import optim
 
 from lit_rl.data.task import Split, SplitTask, TaskDataModule
 from lit_rl.errors import UsageError
-from lit_rl.models.codecs.codec import Codec
 from lit_rl.reports.diagnosis.history import MAX_ADAM_LR
 from lit_rl.rollout import Environment
 from lit_rl.rollout.environment import feedback_check
@@ -190,15 +189,6 @@ def require_playable_problems(environment: Environment, trainer: pl.Trainer, sta
             feedback_check(environment, problems[reasons.index("")])
         if refused:
             rank_zero_info(f"{of.name}: {len(refused)} of {len(problems)} {split} problems have one turn only")
-
-
-def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
-    """Check whether conversations about the task's problems can have a second turn, as the policy writes them."""
-    task = task_of(trainer)
-    for of in [task, *(task.validation_tasks or ())] if task is not None else []:
-        for split in ("train", "validation"):
-            for problem in of.problems(split):
-                codec.require_extendable(problem)
 
 
 def limit_precision_conversion(trainer: pl.Trainer) -> None:
