@@ -109,11 +109,6 @@ class Distillation(GRPO):
                 "without hindsight, a teacher that is the policy is identical to it: set hindsight, or take another "
                 "model or the reference"
             )
-        if teacher is policy:
-            raise UsageError(
-                "the teacher is the same object as the policy and would be frozen: load it a second time, or give "
-                "teacher='policy' or 'reference'"
-            )
         self.teacher, self.hindsight, self.distil = teacher, hindsight, distil
         self.reads_reference = teacher == "reference"
         self.scorer: NoGradScorer | None = None  # the teacher, once it is loaded

@@ -203,12 +203,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def on_train_end(self) -> None:
         unfreeze_gc()
 
-    def on_train_epoch_start(self) -> None:
-        shown: Any = self.trainer.progress_bar_callback
-        bar = getattr(shown, "train_progress_bar", None) if getattr(shown, "is_enabled", False) else None
-        if self.clock.steps_left is not None and bar is not None and bar.total is not None:
-            bar.total = min(bar.total, self.clock.steps_left)
-
     def stop_at_limit(self) -> None:
         """End the run at the clock's limit."""
         if self.clock.is_over:
@@ -240,13 +234,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.update.gradient_clip_norm
 
     def configure_optimizers(self) -> Any:
-        groups: list[dict[str, Any]] = [
-            {"params": group, "name": name} for name, group in self.parameter_groups().items()
-        ]
-        for group in groups:
-            if not group["params"]:
-                raise UsageError(f"no weight of the {group['name']} is trainable (requires_grad=False): unfreeze some")
-        return self.build_optimizer_and_schedule(groups)
+        return self.build_optimizer_and_schedule(
+            [{"params": group, "name": name} for name, group in self.parameter_groups().items()]
+        )
 
     def build_optimizer_and_schedule(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""

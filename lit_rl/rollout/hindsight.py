@@ -71,12 +71,9 @@ class Hindsight(TypedArguments):
         checks = (problem.public_check for problem in problems)
         tells = self.shows != "solution" and any(check is not None and check.runs_program for check in checks)
         if not tells and (self.shows == "feedback" or num_samples < 2):
-            solutions = "set sampling.num_samples to 2 or more, so that others' solutions can be shown"
-            if self.shows == "solution":
-                raise UsageError(f"hindsight has nothing to show: {solutions}")
             raise UsageError(
-                "hindsight needs feedback: no training problem has a public_check that runs programs; make some of the "
-                "task's cases public" + ("" if self.shows == "feedback" else f", or {solutions}")
+                "hindsight has nothing to show: feedback needs a public_check that runs programs, which no training "
+                "problem has, and a solution of another row sampling.num_samples of 2 or more"
             )
 
     def teacher_inputs(

@@ -226,10 +226,9 @@ def _read_state(state: dict[str, Any], path: Path) -> None:
 def check_strategy(strategy: Any) -> None:
     """Refuse what cannot work, before anything is built."""
     name = strategy if isinstance(strategy, str) else type(strategy).__name__
-    if "deepspeed" in name.lower():
-        raise UsageError(f"strategy {name} is not supported, it runs the backward pass itself: use strategy fsdp2")
-    if isinstance(strategy, FSDPStrategy) or strategy in FSDPStrategy.get_registered_strategies():
-        raise UsageError(f"strategy {name} is FSDP1, which cannot run backward in a training step: use strategy fsdp2")
+    is_fsdp1 = isinstance(strategy, FSDPStrategy) or strategy in FSDPStrategy.get_registered_strategies()
+    if is_fsdp1 or "deepspeed" in name.lower():
+        raise UsageError(f"strategy {name} cannot run a backward pass inside a training step: use strategy fsdp2")
 
 
 def allow_unused_parameters(strategy: Any) -> None:
