@@ -185,7 +185,11 @@ class Checkpointing(Checkpoint, TypedArguments):
         agreed = trainer.strategy.reduce_boolean_decision
         self.preempted = self.preempted or agreed(self._flag.is_set, all=False)
         self.interrupted = self.interrupted or agreed(self._flag.interrupted, all=False)
-        self._wanted = self._wanted or self._is_due(trainer, pl_module.clock.count)
+        n, done = self.every_n_rollouts, pl_module.clock.count
+        self._wanted |= trainer.should_stop or (n is not None and done // n > self._saved // n)
+        if self.every_minutes is not None:  # the clocks of the ranks differ, and saving is done together
+            late = trainer.is_global_zero and time.monotonic() - self._saved_time >= 60 * self.every_minutes
+            self._wanted |= agreed(late, all=False)
         if self.preempted:
             rank_zero_info("a signal asked this run to stop: it saves and ends, and can be resumed later")
             trainer.should_stop = True
@@ -225,15 +229,6 @@ class Checkpointing(Checkpoint, TypedArguments):
             if pl_module.clock.count != self._saved:
                 self._save(trainer, pl_module)
         self.teardown(trainer, pl_module, "fit")
-
-    def _is_due(self, trainer: pl.Trainer, count: int) -> bool:
-        n = self.every_n_rollouts
-        due = trainer.should_stop or (n is not None and count // n > self._saved // n)
-        if self.every_minutes is not None:
-            # The clocks of the ranks differ, and saving is done together.
-            late = trainer.is_global_zero and time.monotonic() - self._saved_time >= 60 * self.every_minutes
-            due = trainer.strategy.reduce_boolean_decision(late, all=False) or due
-        return due
 
     def _is_better(self, trainer: pl.Trainer) -> bool:
         """Return whether the monitored metric is the best so far; rank 0 decides for all."""

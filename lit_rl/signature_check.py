@@ -386,7 +386,8 @@ def check_and_convert_arguments(
 
 
 def _class_as_key_hint(key: Any) -> str:
-    return f"; {key} is a class: write class_path: {key}, and its arguments in init_args" if _is_class_name(key) else ""
+    is_class = isinstance(key, str) and key.rpartition(".")[2] in classes_by_name()
+    return f"; {key} is a class: write class_path: {key}, and its arguments in init_args" if is_class else ""
 
 
 def _suggestion(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
@@ -516,11 +517,6 @@ def classes_by_name() -> Mapping[str, type]:
         public = (getattr(module, name) for name in getattr(module, "__all__", dir(module)))
         found |= {one.__name__: one for one in public if isinstance(one, type)}
     return found
-
-
-def _is_class_name(value: Any) -> bool:
-    name = value.get("class_path") if isinstance(value, Mapping) else value
-    return isinstance(name, str) and name.rpartition(".")[2] in classes_by_name()
 
 
 def _self_and_subclasses(home: type) -> Iterator[type]:

@@ -60,16 +60,15 @@ class VLLM(Engine):
     Args:
         dtype: of vLLM's weights and activations; ``None`` for the policy's. The trainer's own keeps the gap small.
         memory_share: share of the device's memory for vLLM's weights and cache together. Leave the rest to training.
-        cache_gigabytes: size of the cache instead, whatever else takes memory; on a CPU give this.
         max_row_tokens: longest row, prompt and completion together; ``None`` for as long as the policy can read.
         max_rows: most rows sampled at the same time.
-        eager: run the model as it is, without compiling it or capturing graphs: starts faster, samples slower.
         sleep: give the device's memory back between sessions; weights wait in the node's memory meanwhile.
         in_rounds: ask for the next turn only once every row has finished its turn. Which rows are computed together
             then does not depend on timing, and a resumed run samples the same. ``false`` is faster with several turns.
         merge_adapters: add adapters to their base and send all weights each time, for adapters and models that vLLM
             cannot run apart.
-        options: further arguments of ``vllm.LLM``, by name.
+        options: further arguments of ``vllm.LLM``, by name, such as ``enforce_eager``, which starts faster and samples
+            slower, or ``kv_cache_memory_bytes``, the size of the cache, which a CPU needs.
 
     Attributes:
         num_weight_updates: how often weights have arrived.
@@ -80,10 +79,8 @@ class VLLM(Engine):
         self,
         dtype: str | None = None,
         memory_share: Share = 0.4,
-        cache_gigabytes: float | None = None,
         max_row_tokens: PositiveInt | None = None,
         max_rows: PositiveInt = 256,
-        eager: bool = False,
         sleep: bool = False,
         in_rounds: bool = True,
         merge_adapters: bool = False,
@@ -91,10 +88,8 @@ class VLLM(Engine):
     ) -> None:
         self.dtype = dtype
         self.memory_share = memory_share
-        self.cache_gigabytes = cache_gigabytes
         self.max_row_tokens = max_row_tokens
         self.max_rows = max_rows
-        self.eager = eager
         self.sleep = sleep
         self.in_rounds = in_rounds
         self.merge_adapters = merge_adapters
@@ -147,13 +142,10 @@ class VLLM(Engine):
             "dtype": self.dtype or policy.dtype,
             "gpu_memory_utilization": self.memory_share,
             "max_num_seqs": self.max_rows,
-            "enforce_eager": self.eager,
             "enable_sleep_mode": self.sleep,
         }
         if longest < _NO_LIMIT:
             arguments["max_model_len"] = longest
-        if self.cache_gigabytes is not None:
-            arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
         if sends_adapter_only(policy, self.merge_adapters):
             config = policy.model.peft_config[POLICY]
             arguments |= adapter_arguments(int(max([config.r, *config.rank_pattern.values()])))

@@ -184,9 +184,6 @@ class GroupMean(Baseline):
     normalize: Normalize = "std"
     eps: NonNegativeFloat = 1e-6
 
-    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        return self._group_advantages(scores, valid, group_ids, self.normalize)
-
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] mean of the other rows of the group."""
         above_others = LeaveOneOut(normalize="none").advantages(scores, valid, group_ids)
@@ -194,7 +191,7 @@ class GroupMean(Baseline):
         others = from_table(counted.sum(-1, keepdim=True) - counted.long(), group_ids)
         return torch.where(valid & (others > 0), scores - above_others, torch.nan)
 
-    def _group_advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor, normalize: Normalize) -> Tensor:
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         rewards = to_table(scores.to(statistics_dtype(scores)), group_ids, columns=2)  # [B, G]
         counted = to_table(valid, group_ids, fill=False, columns=2)
         count = counted.sum(-1, keepdim=True)
@@ -203,15 +200,15 @@ class GroupMean(Baseline):
         centred = torch.where(counted, kept - mean, torch.zeros_like(kept))
         std = (centred.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt()
         advantages = self._subtract_baseline(centred, count)
-        if normalize == "batch_std":
+        if self.normalize == "batch_std":
             std = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)[1].sqrt()
-        if normalize == "mean":
+        if self.normalize == "mean":
             if (kept < 0).any():
                 raise UsageError(
                     f"{type(self).__name__} with normalize: mean needs rewards of at least 0, got a negative one"
                 )
             advantages = advantages / torch.where(mean > 0, mean, 1.0)
-        elif normalize != "none":
+        elif self.normalize != "none":
             advantages = advantages / (std + self.eps)
         highest = rewards.masked_fill(~counted, -torch.inf).amax(-1, keepdim=True)
         lowest = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)

@@ -53,10 +53,6 @@ def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
 
-    wrong_base = (
-        f"the adapter {source} needs another base than {home}: {{}}; correct base_model_name_or_path in its "
-        f"{ADAPTER_CONFIG}"
-    )
     with one_line_load_errors("adapter", source, MODEL_KEY):
         if json.loads((Path(source) / ADAPTER_CONFIG).read_text()).get("megatron_config"):
             raise ValueError(
@@ -66,12 +62,16 @@ def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
         saved = {name for name in load_peft_weights(source, device="cpu") if ".lora_" in name}
     try:
         model = PeftModel.from_pretrained(base, source, adapter_name=POLICY, is_trainable=True)
+        held = get_peft_model_state_dict(model, adapter_name=POLICY, save_embedding_layers=False)
+        wrong = sorted(saved ^ {name for name in held if ".lora_" in name})
+        fault = f"{len(wrong)} weights have no counterpart, such as {wrong[0]}" if wrong else ""
     except (RuntimeError, ValueError) as error:
-        raise UsageError(wrong_base.format(" ".join(str(error).split())[:200])) from error
-    held = get_peft_model_state_dict(model, adapter_name=POLICY, save_embedding_layers=False)
-    wrong = sorted(saved ^ {name for name in held if ".lora_" in name})
-    if wrong:
-        raise UsageError(wrong_base.format(f"{len(wrong)} weights have no counterpart, such as {wrong[0]}"))
+        fault = " ".join(str(error).split())[:200]
+    if fault:
+        raise UsageError(
+            f"the adapter {source} needs another base than {home}: {fault}; correct base_model_name_or_path in its "
+            f"{ADAPTER_CONFIG}"
+        )
     return model
 
 

@@ -29,7 +29,6 @@ from lit_rl.modules.settings import EvaluationConfig, Optimization
 from lit_rl.modules.setup_check import (
     check_setup,
     limit_precision_conversion,
-    require_playable_problems,
     task_of,
     warn_about_high_rates,
 )
@@ -131,7 +130,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def setup(self, stage: str) -> None:
         check_strategy(self.trainer.strategy)
         check_setup(self, stage)
-        require_playable_problems(self.collector.environment, self.trainer, stage, train=self.samples_to_train)
         limit_precision_conversion(self.trainer)
         self.collector.open()
         if self.rewards is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.errors import UsageError
-from lit_rl.foreign_files import require_regular
+from lit_rl.foreign_files import open_regular
 from lit_rl.run_files.files import METRICS_FILE, ROLLOUTS_FILE, read_metrics, read_rollouts
 from lit_rl.run_files.records import Curve, Diagnosis, RecordedRollout
 from lit_rl.run_files.settings import read_settings, setting_texts_by_name, without_seeds
@@ -167,7 +167,7 @@ def _read_event_curves(folder: Path) -> dict[str, Curve]:
     if not files:
         return {}
     for file in files:
-        require_regular(file)
+        open_regular(file).close()
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})

@@ -28,7 +28,6 @@ FEEDBACK_BEFORE_A_PROGRAM = "{comment}\n{prompt}"
 SOLUTION = "{prompt}\n\nThis answer is correct:\n\n```{language}\n{program}\n```\n\nGive a correct answer of your own."
 SOLUTION_BEFORE_A_PROGRAM = "{program}\n\n{prompt}"
 Prompt = str | tuple[Message, ...]
-_OF_SOLUTION = ("prompt", "program_prefix", "language", "solution", "program")
 _OF_FEEDBACK = ("prompt", "program_prefix", "attempt", "feedback", "comment", "case")
 
 
@@ -46,8 +45,6 @@ class Hindsight(TypedArguments):
             solution made of it; of a chat the last user message), ``{attempt}`` (the row's last turn) and, as in
             :class:`~lit_rl.rollout.Repair`, ``{feedback}``, ``{comment}``, ``{case}`` and ``{program_prefix}``.
             ``None`` for one without the attempt, which fits the prompt's form.
-        solution_template: likewise, with ``{solution}`` (the other row's last turn), ``{program}`` (its whole program),
-            ``{language}``, ``{prompt}`` and ``{program_prefix}``.
 
     Source:
         Hübotter et al. 2026 (SDPO), https://arxiv.org/abs/2601.20802
@@ -57,14 +54,10 @@ class Hindsight(TypedArguments):
         self,
         shows: Literal["feedback", "solution", "both"] = "both",
         feedback_template: str | None = None,
-        solution_template: str | None = None,
     ) -> None:
-        self.shows = shows
-        self.feedback_template, self.solution_template = feedback_template, solution_template
+        self.shows, self.feedback_template = shows, feedback_template
         if feedback_template is not None:
             feedback_template.format(**dict.fromkeys(_OF_FEEDBACK, ""))
-        if solution_template is not None:
-            solution_template.format(**dict.fromkeys(_OF_SOLUTION, ""))
 
     def require_any_hint(self, problems: Sequence[Problem], num_samples: int) -> None:
         """Refuse problems of which none has a public check that runs programs, with groups of one row."""
@@ -114,14 +107,11 @@ class Hindsight(TypedArguments):
         continues, prompt = problem.continues_program, problem.prompt
         if (solved := self._next_solved_row(rollout, row)) is not None:
             program = rollout.judgements[solved].program
-            template = self.solution_template or (SOLUTION_BEFORE_A_PROGRAM if continues else SOLUTION)
             prompt = _fill_template(
-                template,
+                SOLUTION_BEFORE_A_PROGRAM if continues else SOLUTION,
                 prompt,
                 codec,
-                program_prefix=problem.program_prefix if continues else "",
                 language=problem.check.language,
-                solution=rollout.completions.turns[solved][-1].text,
                 program="" if program is None else program.source.strip("\n"),
             )
         if outcome is not None and outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE):
