@@ -122,12 +122,11 @@ class RunRecord(pl.Callback, TypedArguments):
 
     def append_diagnosis(self, diagnosis: Diagnosis) -> None:
         """Write that a diagnosis was made or, where it says that it has ended, that it no longer holds."""
-        found = {"rule": diagnosis.rule}
-        more = (
+        said = (
             {"message": diagnosis.message, "details": diagnosis.details} if diagnosis.ended is None else {"ended": True}
         )
         if self._writer is not None:
-            self._writer.append(diagnosis.ended or diagnosis.rollout, {"diagnosis": found | more})
+            self._writer.append(diagnosis.ended or diagnosis.rollout, {"diagnosis": {"rule": diagnosis.rule, **said}})
 
     # -- rollouts ------------------------------------------------------------------------------------------
 

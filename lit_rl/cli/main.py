@@ -27,7 +27,6 @@ from lit_rl.cli.export import export
 from lit_rl.cli.messages import error_text, exit_with_error, shorten_parser_message
 from lit_rl.cli.plan import plan
 from lit_rl.cli.replay import replay
-from lit_rl.cli.report import report
 from lit_rl.cli.run_config import (
     SaveConfigInTraining,
     apply_log_version,
@@ -36,9 +35,7 @@ from lit_rl.cli.run_config import (
     fill_in_seeds,
     rewrite_policy_nulls,
 )
-from lit_rl.cli.shipped_configs import configs, replace_config_names
-from lit_rl.cli.shipped_docs import docs
-from lit_rl.cli.show import show
+from lit_rl.cli.shipped_configs import replace_config_names
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.errors import LitRLError, UsageError
@@ -60,14 +57,10 @@ yaml.SafeDumper.add_multi_representer(StrEnum, lambda dumper, member: dumper.rep
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "check-contamination": check_contamination,
     "check-data": check_data,
-    "configs": configs,
-    "docs": docs,
     "export": export,
     "replay": replay,
-    "report": report,
-    "show": show,
 }
-"""Verb to function of the remaining arguments; ``plan`` needs the parser, and all other verbs are LightningCLI's."""
+"""Verb to function of its arguments, of those that need torch; ``plan`` needs the parser, too."""
 
 _HOMES = {"model": PolicyModule, "data": TaskDataModule, "held_out": TaskDataModule}
 """Sections of a configuration that describe a class, and its base."""
