@@ -37,7 +37,6 @@ from lit_rl.engines.weight_export import (
 )
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import Row
 from lit_rl.signature_check import PositiveInt, Share
@@ -108,8 +107,7 @@ class VLLM(Engine):
         with eval_mode(model), torch.no_grad(), naming_phase("sampling"), isolated_random_state(model.device):
             self._start_llm(model)
             self._refresh_weights(model)
-            engine = self._llm.llm_engine
-            session = VLLMSession(engine, model.codec, sampling, model.version, self._adapter)
+            session = VLLMSession(self._llm.llm_engine, model, sampling, self._adapter)
             try:
                 yield session
             finally:
@@ -200,11 +198,10 @@ class VLLMSession(Session):
 
     _numbers = count()
 
-    def __init__(self, engine: Any, codec: Codec, sampling: Sampling, version: int, adapter: Any = None) -> None:
+    def __init__(self, engine: Any, policy: CausalLM, sampling: Sampling, adapter: Any = None) -> None:
         self._engine = engine
-        self._codec = codec
+        self._codec, self._version = policy.codec, policy.version
         self._sampling = sampling
-        self._version = version
         self._adapter = adapter
         self._open: dict[str, Row] = {}
 

@@ -30,7 +30,6 @@ from lit_rl.engines.weight_export import (
 )
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.signature_check import PositiveFloat, PositiveInt
 from lit_rl.training.ranks import eval_mode, gather_over_ranks, naming_phase, rank
@@ -105,7 +104,7 @@ class VLLMServer(Engine):
             self._refresh_weights(model)
             server = self.servers[rank() % len(self.servers)]
             named = {"model": self._label} if sends_adapter_only(model, self.merge_adapters) else {}
-            session = VLLMServerSession(self, server, model.codec, sampling, model.version, self._label, named)
+            session = VLLMServerSession(self, server, model, sampling, named)
             fault = ""
             try:
                 yield session
@@ -215,21 +214,12 @@ class VLLMServerSession(Session):
     """Requests at one server, with a thread for each pending one."""
 
     def __init__(
-        self,
-        engine: VLLMServer,
-        server: VLLMClient,
-        codec: Codec,
-        sampling: Sampling,
-        version: int,
-        label: str,
-        named: Mapping[str, str],
+        self, engine: VLLMServer, server: VLLMClient, policy: CausalLM, sampling: Sampling, named: Mapping[str, str]
     ) -> None:
         self._server = server
-        self._seconds = engine.row_seconds
-        self._codec = codec
+        self._seconds, self._label = engine.row_seconds, engine._label
+        self._codec, self._version = policy.codec, policy.version
         self._sampling = sampling
-        self._version = version
-        self._label = label
         self._named = named
         self._threads = ThreadPoolExecutor(engine.max_requests, thread_name_prefix="vllm-server")
         self._answers: queue.SimpleQueue[Generation | Exception] = queue.SimpleQueue()

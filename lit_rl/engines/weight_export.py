@@ -134,10 +134,8 @@ def _checkpoint_name(name: str) -> str:
 
 def _as_in_checkpoint(model: Any, weights: Iterable[Tensors]) -> Iterable[Tensors]:
     """Undo transformers' renaming and fusing of weights, such as a mixture's experts, on loading a checkpoint."""
-    try:
-        from transformers.core_model_loading import revert_weight_conversion
-    except ImportError:  # releases that convert nothing
-        return weights
+    from transformers.core_model_loading import revert_weight_conversion
+
     if getattr(unwrap_peft(model), "hf_quantizer", None) is not None:  # it would have them quantized
         return weights
     back: dict[str, Tensor] = revert_weight_conversion(unwrap_peft(model), dict(weights))

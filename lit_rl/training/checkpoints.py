@@ -239,9 +239,8 @@ def _read_checkpoint_file(path: Path, lazily: bool) -> dict[str, Any]:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
     except (UnpicklingError, RuntimeError, EOFError, KeyError, OSError) as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
-        said = str(error).partition("\n")[0]
-        fault = f": it holds objects of {found[1]}" if found else f", or not a whole one ({said})"
-        raise UsageError(f"{path} is not a checkpoint{fault}; {_GIVE}") from error
+        fault = f"it holds objects of {found[1]}" if found else str(error).partition("\n")[0]
+        raise UsageError(f"{path} is not a checkpoint, or not a whole one: {fault}; {_GIVE}") from error
     names = [str(name) for name in content] if isinstance(content, dict) else [f"a {type(content).__name__}"]
     if any(name not in names for name in _NEEDED):
         raise UsageError(f"{path} is not a checkpoint: it holds {', '.join(names[:_MAX_KEYS]) or 'nothing'}; {_GIVE}")
