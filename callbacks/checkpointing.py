@@ -55,7 +55,6 @@ class Checkpointing(Checkpoint, TypedArguments):
         monitor: validation metric that selects the best checkpoint, such as ``val/greedy/pass@1``.
         mode: whether the best is its largest or its smallest value.
         keep: how many of the newest to keep besides the best (two, in case the newest is broken).
-        resume: resume from the checkpoints in the folder; if False, a folder that has some raises an error.
     """
 
     def __init__(
@@ -66,13 +65,12 @@ class Checkpointing(Checkpoint, TypedArguments):
         monitor: str | None = None,
         mode: Literal["max", "min"] = "max",
         keep: PositiveInt = 2,
-        resume: bool = True,
     ) -> None:
         self._run: RunFolder | None = None
         if folder is not None:
             self.set_default_folder(folder)
         self.every_n_rollouts, self.every_minutes, self.monitor = every_n_rollouts, every_minutes, monitor
-        self.mode, self.keep, self.resume = mode, keep, resume
+        self.mode, self.keep = mode, keep
         self.best_value: float | None = None
         self.config: str | None = None  # of the command line, so that a checkpoint tells how to build its model
         self.preempted = self.interrupted = False
@@ -111,11 +109,6 @@ class Checkpointing(Checkpoint, TypedArguments):
         self._start = "" if newest is None else newest.name
         if trainer.is_global_zero:
             self.run_folder.remove_or_rename_broken()
-        if newest is not None and not self.resume:
-            raise FileExistsError(
-                f"{self.run_folder.path} holds checkpoints (the newest is {newest.name}) and resume is off: "
-                "give this run another folder, or switch resume on"
-            )
         noted = self.run_folder.read_notes().get("log_version")
         if noted is not None and newest is None:
             rank_zero_info(f"{self.run_folder.path} has no checkpoint of an earlier start, so training begins anew")
@@ -192,7 +185,11 @@ class Checkpointing(Checkpoint, TypedArguments):
         agreed = trainer.strategy.reduce_boolean_decision
         self.preempted = self.preempted or agreed(self._flag.is_set, all=False)
         self.interrupted = self.interrupted or agreed(self._flag.interrupted, all=False)
-        self._wanted = self._wanted or self._is_due(trainer, pl_module.clock.count)
+        n, done = self.every_n_rollouts, pl_module.clock.count
+        self._wanted |= trainer.should_stop or (n is not None and done // n > self._saved // n)
+        if self.every_minutes is not None:  # the clocks of the ranks differ, and saving is done together
+            late = trainer.is_global_zero and time.monotonic() - self._saved_time >= 60 * self.every_minutes
+            self._wanted |= agreed(late, all=False)
         if self.preempted:
             rank_zero_info("a signal asked this run to stop: it saves and ends, and can be resumed later")
             trainer.should_stop = True
@@ -232,15 +229,6 @@ class Checkpointing(Checkpoint, TypedArguments):
             if pl_module.clock.count != self._saved:
                 self._save(trainer, pl_module)
         self.teardown(trainer, pl_module, "fit")
-
-    def _is_due(self, trainer: pl.Trainer, count: int) -> bool:
-        n = self.every_n_rollouts
-        due = trainer.should_stop or (n is not None and count // n > self._saved // n)
-        if self.every_minutes is not None:
-            # The clocks of the ranks differ, and saving is done together.
-            late = trainer.is_global_zero and time.monotonic() - self._saved_time >= 60 * self.every_minutes
-            due = trainer.strategy.reduce_boolean_decision(late, all=False) or due
-        return due
 
     def _is_better(self, trainer: pl.Trainer) -> bool:
         """Return whether the monitored metric is the best so far; rank 0 decides for all."""
@@ -365,17 +353,16 @@ def raise_if_stopped(trainer: pl.Trainer) -> Iterator[None]:
     except SIGTERMException:
         terminated = True
     except SystemExit as left:
-        if isinstance(left.__context__, KeyboardInterrupt):
-            raise left.__context__ from None
-        raise
+        raise left.__context__ if isinstance(left.__context__, KeyboardInterrupt) else left from None
+    status = 128 + signal.SIGTERM if terminated or trainer.received_sigterm else 0
     for saver in checkpointing_callbacks(trainer) if trainer.state.fn == TrainerFn.FITTING else ():
         if saver.exit_status == INTERRUPT_STATUS:
             raise KeyboardInterrupt(saver.resume_hint())
         if saver.exit_status or terminated:
             print(saver.resume_hint(), file=sys.stderr)
-            raise SystemExit(REQUEUE_STATUS)
-    if terminated or trainer.received_sigterm:
-        raise SystemExit(128 + signal.SIGTERM)
+            status = REQUEUE_STATUS
+    if status:
+        raise SystemExit(status)
 
 
 def validation_metrics(trainer: pl.Trainer) -> dict[str, float]:

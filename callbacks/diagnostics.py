@@ -100,7 +100,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         for name in [one for one, held in self._held.items() if metrics.rollout - held >= self.patience]:
             del self._held[name]
             for record in run_record_callbacks(trainer):
-                record.on_diagnosis_end(metrics.rollout, name)
+                record.append_diagnosis(Diagnosis(metrics.rollout, name, "", ended=metrics.rollout))
         name = next((one for one in rules if one in found or one in self._held), "")
         if name not in found or name in self._held:
             return
@@ -115,7 +115,7 @@ class Diagnostics(pl.Callback, TypedArguments):
             shown = f"{message}\n\n```\n{details}\n```" if details else message
             logger.experiment.add_text(f"diagnosis/{name}", shown, diagnosis.rollout)
         for record in run_record_callbacks(trainer):
-            record.on_diagnosis(diagnosis)
+            record.append_diagnosis(diagnosis)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         if stage == "fit":
@@ -140,7 +140,7 @@ def open_diagnoses(trainer: Any) -> list[Diagnosis]:
 
 def run_record_callbacks(trainer: Any) -> list[Any]:
     """Return the callbacks that write the run's plain files, :class:`RunRecord`."""
-    return [callback for callback in trainer.callbacks if hasattr(callback, "on_diagnosis")]
+    return [callback for callback in trainer.callbacks if hasattr(callback, "append_diagnosis")]
 
 
 def gather_run_settings(trainer: Any, module: Any) -> RunSettings:
@@ -173,7 +173,7 @@ def gather_run_settings(trainer: Any, module: Any) -> RunSettings:
         clip_norm=module.update.gradient_clip_norm,
         num_weights=sum(p.numel() for p in learning),
         staleness=collect.staleness,
-        filtered=bool(sampling.top_k) or sampling.top_p < 1,
+        filtered=bool(sampling.filters),
         precision=f"precision {trainer.precision}, weights in {', '.join({str(p.dtype) for p in learning})}",
         dropout=[name for name, value in options.items() if ("drop" in name) and value],
         term_weights={} if rewards is None else {one.name: one.weight for one in rewards.terms},

@@ -9,10 +9,11 @@ from typing import Any
 import lightning.pytorch as pl
 
 from lit_rl.errors import UsageError
-from lit_rl.reports.summary import PassAtKMetric, ProblemCountsMetric, summarise_rollout
+from lit_rl.reports.summary import PassAtKMetric, problem_counts, summarise_rollout
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveInt, TypedArguments
 from lit_rl.training.ranks import Means
+from lit_rl.types import Judgement
 
 
 class ExecutionEvaluation(pl.Callback, TypedArguments):
@@ -40,7 +41,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         self.ks = sorted(set(ks))
         self.prefix = prefix
         # By task and sampling, of this rank.
-        self._counts: dict[tuple[int, str], tuple[PassAtKMetric, ProblemCountsMetric, Means]] = {}
+        self._counts: dict[tuple[int, str], tuple[PassAtKMetric, list[Judgement], Means]] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         samplings = pl_module.validation_sampling
@@ -63,25 +64,24 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         for name, rollout in evaluated.rollouts.items():
             key = (dataloader_idx, name)
             if key not in self._counts:
-                counted = PassAtKMetric(self.ks, rollout.max_turns), ProblemCountsMetric()
-                self._counts[key] = counted[0].to(pl_module.device), counted[1].to(pl_module.device), Means()
-            passes, problems, means = self._counts[key]
+                self._counts[key] = PassAtKMetric(self.ks, rollout.max_turns).to(pl_module.device), [], Means()
+            passes, judgements, means = self._counts[key]
             passes.update(rollout)
-            problems.update(rollout)
+            judgements += rollout.judgements
             means.merge(summarise_rollout(rollout, evaluated.rewards.get(name)))
 
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         tasks = getattr(trainer.datamodule, "validation_task_names", ())  # type: ignore[attr-defined]
-        for (loader, name), (pass_counts, problems, means) in sorted(self._counts.items()):
+        for (loader, name), (pass_counts, judgements, means) in sorted(self._counts.items()):
             turns = pass_counts.compute()
             after = [("", turns[-1])]
             if len(turns) > 1:
                 after += [(f"/turn_{number}", pass_at) for number, pass_at in enumerate(turns, 1)]
             passes = {f"pass@{k}{suffix}": pass_at[k] for k in self.ks for suffix, pass_at in after}
             metrics = {key: value for key, value in passes.items() if not isnan(value)}
-            metrics |= problems.compute() | means.reduce(pl_module.device)
+            metrics |= problem_counts(judgements) | means.reduce(pl_module.device)
             prefix = "/".join([self.prefix, *([tasks[loader]] if len(tasks) > 1 else []), name])
             pl_module.log_dict({f"{prefix}/{key}": value for key, value in metrics.items()})
 

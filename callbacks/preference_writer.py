@@ -8,7 +8,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.preferences import PreferencePair, make_pairs, write_pairs
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveFloat, TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
@@ -36,14 +36,11 @@ class PreferenceWriter(pl.Callback, TypedArguments):
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         if stage != "predict":
             return
-        if pl_module.rewards is None:
-            module = type(pl_module).__name__
+        if pl_module.rewards is None or pl_module.evaluate.predict.num_samples == 1:
             raise UsageError(
-                f"PreferenceWriter compares rewards, and {module} has none: set model.rewards, such as TestsReward"
+                "PreferenceWriter compares the rewards of a problem's completions: set model.rewards, and "
+                "model.evaluate.predict.num_samples to 2 or more"
             )
-        if pl_module.evaluate.predict.num_samples == 1:
-            remedy = "PreferenceWriter pairs completions of one problem"
-            raise ArgumentError("evaluate.predict.num_samples", "at least 2", "1", remedy)
 
     def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._pairs = {}

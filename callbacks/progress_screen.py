@@ -25,7 +25,6 @@ from lit_rl.reports.run_summary import (
     validation_summary_rows,
 )
 from lit_rl.rollout import FinishedRollout
-from lit_rl.rollout.records import TrainedModule
 from lit_rl.run_files.row_text import duration_text
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.progress import Progress
@@ -97,7 +96,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._start_counting(pl_module.progress, clock.unit, clock.count, None if total is None else int(total))
         self._start_screen(trainer, run_header_rows(trainer, pl_module))
 
-    def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         self.done, self.metrics = module.clock.count, finished.metrics
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -308,7 +307,7 @@ def _stage_name(trainer: pl.Trainer) -> str:
     return "testing" if trainer.testing else "predicting" if trainer.predicting else "validating"
 
 
-def end_summary_rows(trainer: pl.Trainer, module: TrainedModule) -> Rows:
+def end_summary_rows(trainer: pl.Trainer, module: Any) -> Rows:
     """The last lines of a run: diagnoses, best and last checkpoint, and commands that use them."""
     rows = [("diagnosis", one.format_line()) for one in open_diagnoses(trainer)]
     commands = []

@@ -11,11 +11,9 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from lit_rl.callbacks.checkpointing import checkpointing_callbacks, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
-from lit_rl.errors import UsageError
 from lit_rl.reports.recorded_rows import append_rank_parts, build_recorded_rows, choose_rows, rank_part
 from lit_rl.reports.summary import judgements_of_programs
 from lit_rl.rollout import FinishedRollout
-from lit_rl.rollout.records import TrainedModule
 from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
 from lit_rl.run_files.records import Diagnosis, finite_or_none
 from lit_rl.run_files.settings import setting_texts_by_name
@@ -91,12 +89,12 @@ class RunRecord(pl.Callback, TypedArguments):
             "num_ranks": trainer.world_size,
             "settings": setting_texts_by_name(pl_module.settings()),
         }
-        self._writer.append_start(count, start)
+        self._writer.append(count, {"start": start})
         # Diagnoses in the checkpoint are missing from the file where a run resumes in another folder.
         known = {one.rule for one in read_metrics(self._writer.folder).open_diagnoses}
         for diagnosis in open_diagnoses(trainer):
             if diagnosis.rule not in known:
-                self._writer.append_diagnosis(diagnosis)
+                self.append_diagnosis(diagnosis)
         validated, measured = self._before
         if not count and validated is pl_module:
             self._write_metrics(pl_module, measured)
@@ -116,19 +114,19 @@ class RunRecord(pl.Callback, TypedArguments):
             measured = {k: float(v) for k, v in trainer.logged_metrics.items() if k.startswith("val")}
             self._write_metrics(pl_module, measured)
 
-    def _write_metrics(self, module: TrainedModule, values: Mapping[str, Any]) -> None:
+    def _write_metrics(self, module: Any, values: Mapping[str, Any]) -> None:
         if self._writer is not None and values:
-            self._writer.append_metrics(module.clock.count, values)
+            self._writer.append(module.clock.count, {name: float(value) for name, value in values.items()})
 
     # -- diagnoses -----------------------------------------------------------------------------------------
 
-    def on_diagnosis(self, diagnosis: Diagnosis) -> None:
+    def append_diagnosis(self, diagnosis: Diagnosis) -> None:
+        """Write that a diagnosis was made or, where it says that it has ended, that it no longer holds."""
+        said = (
+            {"message": diagnosis.message, "details": diagnosis.details} if diagnosis.ended is None else {"ended": True}
+        )
         if self._writer is not None:
-            self._writer.append_diagnosis(diagnosis)
-
-    def on_diagnosis_end(self, rollout: int, rule: str) -> None:
-        if self._writer is not None:
-            self._writer.append_diagnosis_end(rollout, rule)
+            self._writer.append(diagnosis.ended or diagnosis.rollout, {"diagnosis": {"rule": diagnosis.rule, **said}})
 
     # -- rollouts ------------------------------------------------------------------------------------------
 
@@ -177,6 +175,5 @@ def run_folder(trainer: Any, given: str | None = None) -> Path:
     if logger is not None:
         parts = [part for part in (logger.name, logger.version) if part is not None]
         return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
-    for saver in checkpointing_callbacks(trainer):
-        return saver.run_folder.path
-    raise UsageError("neither a logger nor Checkpointing has a folder for what this run writes: set the callback's own")
+    folders = [saver.run_folder.path for saver in checkpointing_callbacks(trainer)]
+    return folders[0] if folders else Path(trainer.default_root_dir)

@@ -11,7 +11,6 @@ from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.execution.interface import Verdict
 from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.rollout import FinishedRollout
-from lit_rl.rollout.records import TrainedModule
 from lit_rl.run_files.settings import setting_values_by_name
 from lit_rl.signature_check import NonNegativeInt, TypedArguments
 
@@ -99,7 +98,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
         if not self._has_settings:
             self._write_settings(trainer, pl_module, [])
 
-    def _write_settings(self, trainer: pl.Trainer, module: TrainedModule, measured: Sequence[str]) -> None:
+    def _write_settings(self, trainer: pl.Trainer, module: Any, measured: Sequence[str]) -> None:
         """Write the settings, and the metrics by which runs are compared: the table shows their last values."""
         from torch.utils.tensorboard import summary
 
@@ -132,7 +131,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
                     logger.experiment.add_histogram(name, value, module.clock.count)
 
 
-def overview_of(module: TrainedModule) -> dict[str, dict[str, list[Any]]]:
+def overview_of(module: Any) -> dict[str, dict[str, list[Any]]]:
     """The overview without charts that stay empty: of a loss on texts, or of rollouts, or of a critic."""
     learns_texts, has_critic = bool(module.metric_prefix), "critic" in module.parameter_groups()
 

@@ -71,12 +71,8 @@ def evaluate(
         batch_size: problems sampled at the same time.
         seed: seed of the samples.
     """
-    if not problems:
-        raise UsageError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
     if max(ks) > sampling.num_samples:
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
-    if sandbox is None and any(problem.check.runs_program for problem in problems):
-        raise UsageError("evaluate needs a sandbox to run the programs of these problems: give sandbox=Sandbox()")
     refused = [environment.reason_unplayable(problem) for problem in problems] if environment is not None else []
     if refused and all(refused):
         raise UsageError(refused[0])

@@ -20,15 +20,10 @@ _MAX_TIMES = 50
 _MAX_VALUES = 1 << 20
 
 
-def require_regular(path: Path) -> None:
-    """Raise UsageError for a device, a pipe or a folder."""
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file to read its bytes; a device, a pipe or a folder raises UsageError."""
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a regular file: remove it, or put a regular file there")
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file to read its bytes."""
-    require_regular(path)
     return path.open("rb")
 
 

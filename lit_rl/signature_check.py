@@ -126,30 +126,19 @@ def _checked_constructor(construct: Any, of: type) -> Any:
 
     @wraps(construct)
     def checked(self: Any, *args: Any, **given: Any) -> None:
-        kind: Any = type(self)
-        known = constructor_parameters(of)
+        kind, known = type(self).__name__, constructor_parameters(of)
         names = [name for name, one in own.items() if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD][1:]
-        for name in given.keys() - own.keys() if not any(one.kind in _VARIABLE for one in own.values()) else ():
-            raise UnknownArgumentError(
-                f"{kind.__name__} has no argument {name}{_suggestion(name, given[name], constructor_parameters(kind))}"
-            )
-        values = [_check_argument(kind, name, value, known) for name, value in zip(names, args, strict=False)]
-        given = {name: _check_argument(kind, name, value, known) for name, value in given.items()}
+        by_place = check_and_convert_arguments(of, dict(zip(names, args, strict=False)), kind, config=False)
+        given = check_and_convert_arguments(of, given, kind, config=False)
         by_key = [name for name, one in own.items() if one.kind is one.KEYWORD_ONLY]
         left = [name for name in (*names[len(args) :], *by_key) if own[name].default is inspect.Parameter.empty]
         if missing := [name for name in left if name not in given]:
             classes = [one for one in union_members(known[missing[0]].annotation) if isinstance(one, type)]
             hints = [hint for hint in map(_class_examples_hint, classes) if hint]
-            raise UsageError("; ".join([f"{kind.__name__} needs {' and '.join(missing)}", *hints[:1]]))
-        construct(self, *values, *args[len(values) :], **given)
+            raise UsageError("; ".join([f"{kind} needs {' and '.join(missing)}", *hints[:1]]))
+        construct(self, *by_place.values(), *args[len(by_place) :], **given)
 
     return checked
-
-
-def _check_argument(kind: type, name: str, value: Any, known: Mapping[str, inspect.Parameter]) -> Any:
-    if name not in known or value is known[name].default:
-        return value
-    return check_and_convert(value, known[name].annotation, f"{kind.__name__}.{name}")
 
 
 def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -375,27 +364,30 @@ def check_and_convert_arguments(
         if not isinstance(key, str):
             remedy = f"write decimals with a point: 0.{key}, not 0,{key}"
             raise ArgumentError(path, "names as keys", short_repr(key), remedy)
-        if key in known:
-            one = known[key]
-            found[key] = check_and_convert(value, one.annotation, f"{path}.{key}", config=config, default=one.default)
+        one = known.get(key)
+        if one is not None:
+            found[key] = value
+            if value is not one.default:
+                found[key] = check_and_convert(
+                    value, one.annotation, f"{path}.{key}", config=config, default=one.default
+                )
+        elif _accepts_any_keyword(cls):
+            found[key] = value
         elif not config:
             raise UnknownArgumentError(f"{path} has no argument {key}{_suggestion(key, value, known)}")
-        elif not _accepts_any_keyword(cls):
-            if _is_class_name(key):
-                raise UsageError(f"{path}: {key} is a class: write class_path: {key}, and its arguments in init_args")
+        else:
             place = OTHER_NAMES.get(key, "").partition(".")[0]
-            others = (
-                []
-                if place in known
-                else [
-                    one.__name__
-                    for one in _self_and_subclasses(of or object)
-                    if of and key in constructor_parameters(one)
-                ]
-            )
-            who = f"; it is an argument of {' and '.join(sorted(others)[:3])}" if others else ""
-            raise UsageError(f"{path}.{key} is unknown to {cls.__name__}{who or _suggestion(key, value, known, path)}")
+            kinds = _self_and_subclasses(of) if of is not None and place not in known else ()
+            others = sorted(kind.__name__ for kind in kinds if key in constructor_parameters(kind))
+            hint = f"; it is an argument of {' and '.join(others[:3])}" if others else ""
+            hint = _class_as_key_hint(key) or hint or _suggestion(key, value, known, path)
+            raise UsageError(f"{path}.{key} is unknown to {cls.__name__}{hint}")
     return found
+
+
+def _class_as_key_hint(key: Any) -> str:
+    is_class = isinstance(key, str) and key.rpartition(".")[2] in classes_by_name()
+    return f"; {key} is a class: write class_path: {key}, and its arguments in init_args" if is_class else ""
 
 
 def _suggestion(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
@@ -428,10 +420,10 @@ def _check_class_config(value: str | Mapping[Any, Any], home: type, path: str, d
     if name is None:
         cls = type(default) if isinstance(default, home) else home
         if inspect.isabstract(home) and cls is home:
-            key = next(iter(value), "")
-            if isinstance(key, str) and _is_class_name(key):
-                raise UsageError(f"{path}: {key} is a class: write class_path: {key}, and its arguments in init_args")
-            raise ArgumentError(path, "a class", short_repr(value), "give class_path, and the keys under init_args")
+            hint = _class_as_key_hint(next(iter(value), "")).removeprefix("; ")
+            raise ArgumentError(
+                path, "a class", short_repr(value), hint or "give class_path, and the keys under init_args"
+            )
     else:
         cls = find_class(str(name), home, path)
     found = check_and_convert_arguments(cls, value, path, of=home)
@@ -479,13 +471,14 @@ def find_class(name: str, home: type, path: str) -> Any:
         ) or classes_by_name().get(name)
         known = [one.__name__ for one in _self_and_subclasses(home) if one.__module__.startswith(_KNOWN)]
         missing = f"there is no class {name}"
+    is_other = isinstance(found, type) and not issubclass(found, home)
     if found is None:
-        raise UsageError(f"{path}: {missing}; {did_you_mean(short, known)}".rstrip("; "))
-    other = isinstance(found, type) and not issubclass(found, home)
-    if other or inspect.isabstract(found):
-        what = f"no {home.__name__}" if other else "abstract"
-        raise UsageError(f"{path}: {name} is {what}; {_class_examples_hint(home)}".rstrip("; "))
-    return found
+        fault, hint = missing, did_you_mean(short, known)
+    elif is_other or inspect.isabstract(found):
+        fault, hint = f"{name} is {f'no {home.__name__}' if is_other else 'abstract'}", _class_examples_hint(home)
+    else:
+        return found
+    raise UsageError(f"{path}: {fault}; {hint}".rstrip("; "))
 
 
 _KNOWN = ("lit_rl.", "lightning.", "torch.")
@@ -524,11 +517,6 @@ def classes_by_name() -> Mapping[str, type]:
         public = (getattr(module, name) for name in getattr(module, "__all__", dir(module)))
         found |= {one.__name__: one for one in public if isinstance(one, type)}
     return found
-
-
-def _is_class_name(value: Any) -> bool:
-    name = value.get("class_path") if isinstance(value, Mapping) else value
-    return isinstance(name, str) and name.rpartition(".")[2] in classes_by_name()
 
 
 def _self_and_subclasses(home: type) -> Iterator[type]:

@@ -37,7 +37,7 @@ from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.modules.setup_check import precision_fault
 from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.signature_check import check_and_convert_arguments
-from lit_rl.training.checkpoints import require_checkpoint, resolve_checkpoint_path
+from lit_rl.training.checkpoints import read_checkpoint, resolve_checkpoint_path
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem
 
@@ -118,8 +118,7 @@ class Trainer(pl.Trainer):
         weights_only: bool | None = None,
     ) -> None:
         """Train; arguments as in ``lightning.pytorch.Trainer.fit``."""
-        model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
-        require_module_and_task("fit", model, train_dataloaders if datamodule is None else datamodule)
+        model = unwrap_and_check_module("fit", model, train_dataloaders if datamodule is None else datamodule)
         if isinstance(model, PolicyModule):
             is_diagnosed = isinstance(model, RolloutModule) and self._has_callback(RunRecord)
             self._add_missing_callbacks(ExecutionEvaluation, *([Diagnostics] if is_diagnosed else []))
@@ -172,8 +171,7 @@ class Trainer(pl.Trainer):
         if data is None and isinstance(dataloaders, pl.LightningDataModule):  # by position
             data = options["datamodule"] = dataloaders
             dataloaders = None
-        model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
-        require_module_and_task(verb, model, dataloaders if data is None else data)
+        model = unwrap_and_check_module(verb, model, dataloaders if data is None else data)
         if model is None and ckpt_path is None and not getattr(self.checkpoint_callback, "best_model_path", None):
             model = self.lightning_module  # Lightning would look for the best checkpoint
         if isinstance(model, PolicyModule):
@@ -191,16 +189,10 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     check_strategy(settings.get("strategy", "auto"))
     if fault := precision_fault(settings.get("precision")):  # Lightning takes another one on a CPU
         raise UsageError(fault)
-    if settings.get("gradient_clip_val"):
-        raise UsageError(
-            "trainer.gradient_clip_val has no effect here: use model.update.gradient_clip_norm, which clips policy and "
-            "critic apart"
-        )
-    if settings.get("accumulate_grad_batches", 1) not in (1, None):
-        raise UsageError(
-            "trainer.accumulate_grad_batches has no effect here: use model.update.microbatch_size, which splits a "
-            "batch without changing the gradient"
-        )
+    ours = {("gradient_clip_val", 0): "gradient_clip_norm", ("accumulate_grad_batches", 1): "microbatch_size"}
+    for (name, unused), setting in ours.items():
+        if settings.get(name) not in (None, unused):
+            raise UsageError(f"trainer.{name} has no effect here: use model.update.{setting}")
 
 
 def run_dir_settings(run_dir: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,8 +249,9 @@ _LOADERS = {
 """Hooks by which a module may bring its own data, by verb of the trainer."""
 
 
-def require_module_and_task(verb: str, model: Any, data: Any) -> None:
-    """Check that a verb is given a module and then a task, which are easily swapped."""
+def unwrap_and_check_module(verb: str, model: Any, data: Any) -> Any:
+    """Check that a verb is given a module and then a task, which are easily swapped; return the module."""
+    model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
     if model is not None and (isinstance(model, Policy) or not isinstance(model, torch.nn.Module)):
         remedy = "swap the two" if isinstance(data, torch.nn.Module) else ""
         remedy = f"give an object of the class, {model.__name__}(...)" if isinstance(model, type) else remedy
@@ -267,6 +260,7 @@ def require_module_and_task(verb: str, model: Any, data: Any) -> None:
     is_missing = data is None and model is not None and not is_overridden(_LOADERS[verb], model)
     if isinstance(data, type | torch.nn.Module) or is_list or is_missing:
         raise ArgumentError(verb, "a task, such as datamodule=Basics()", short_repr(data))
+    return model
 
 
 _WARNINGS = (
@@ -365,7 +359,7 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
             f"ckpt_path {name} needs the callback lit_rl.callbacks.Checkpointing: "
             "add it, or give a path or the folder of a run"
         )
-    require_checkpoint(str(found))
+    read_checkpoint(found, lazily=True)  # or say what is wrong with it
     if found != Path(name):
         rank_zero_info(f"{name} is the checkpoint {found}")
     return str(found)

@@ -141,6 +141,12 @@ class Sampling:
                 "use num_samples: 1 or a temperature above 0"
             )
 
+    @property
+    def filters(self) -> str:
+        """What excludes tokens, so that the sampler's probabilities are not the policy's; empty if nothing does."""
+        is_filtered = self.top_k or self.top_p < 1
+        return f"top_k={self.top_k} and top_p={self.top_p} exclude tokens" if is_filtered else ""
+
 
 class StopReason(StrEnum):
     """Reason a completion ended; recorded by the sampler, never guessed from ids or lengths."""
@@ -167,12 +173,6 @@ class Request:
     stream: int
     max_tokens: int
     stop_strings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.prompt_ids:
-            raise UsageError(f"the prompt of row {self.row} has no tokens: give the policy at least one to continue")
-        if self.max_tokens < 1:
-            raise ArgumentError("max_tokens", "at least 1", f"{self.max_tokens} in the request of row {self.row}")
 
 
 @dataclass(frozen=True)

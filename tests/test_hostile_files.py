@@ -22,7 +22,7 @@ from jsonargparse import ArgumentParser
 from support.recorded_runs import row, write_run
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.cli.main import main
+from lit_rl.__main__ import main
 from lit_rl.data import Basics
 from lit_rl.data.rows import read_rows
 from lit_rl.errors import UsageError

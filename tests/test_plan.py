@@ -18,10 +18,10 @@ from torch.profiler import ProfilerActivity, profile
 
 from lit_rl.cli.live_bytes import HOST, REST, LiveBytes
 from lit_rl.cli.main import main
-from lit_rl.cli.plan import plan_text, vllm_bytes
+from lit_rl.cli.plan import plan_text
 from lit_rl.cli.trace import RankCosts, RunLayout, layout_from_run, trace_update
 from lit_rl.data.task import Split, TaskDataModule
-from lit_rl.engines import VLLM, InProcess
+from lit_rl.engines import InProcess
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, UpdateConfig
@@ -326,6 +326,4 @@ def test_what_is_more_than_the_device_has_is_said() -> None:
     assert "CPU" not in large and "copies 8.0 GB between GPU and CPU, where 9.0 GB wait" in plan_text(
         job, replace(traced, on_cpu=9e9, copied=8e9), "h100"
     )
-    assert vllm_bytes(VLLM(memory_share=0.5), 80e9, traced) == 40e9
-    assert vllm_bytes(VLLM(cache_gigabytes=2), 80e9, traced) == 2 * 2**30 + 16e9
     assert "does not fit" in plan_text(job, traced, "h100", engine=40e9)

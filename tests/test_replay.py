@@ -129,7 +129,7 @@ def test_a_configuration_can_be_given(run: Path, capsys: pytest.CaptureFixture[s
     assert lines(capsys, str(run), "--config", str(given))[3] == "verdicts: 2 differ, 1 are as before"
     with pytest.raises(SystemExit):
         lit_rl.cli.main.main(["replay", str(run)])
-    assert "has no config.yaml, which lit-rl fit writes: give --config FILE" in capsys.readouterr().err
+    assert "has no config.yaml, as lit-rl fit writes it, with a task: give --config FILE" in capsys.readouterr().err
 
 
 def test_options_can_come_before_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,8 +21,9 @@ from support.command_line import BASE, TINY, answer
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lit_rl.cli.main
+from lit_rl.__main__ import main
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
-from lit_rl.cli.main import Cli, main
+from lit_rl.cli.main import Cli
 from lit_rl.cli.run_config import rewrite_policy_nulls
 from lit_rl.errors import UsageError
 from lit_rl.models import CausalLM

@@ -18,10 +18,10 @@ MAX_SHOWN = 20
 def check_contamination(arguments: Sequence[str]) -> None:
     """Compare the problems of tasks, as :func:`lit_rl.cli.options.check_contamination_parser` says."""
     parser = options.check_contamination_parser(TaskDataModule)
-    parsed = parser.parse_args(keep_data_sections("check-contamination", arguments))
+    parsed = parser.parse_args(keep_data_sections(arguments))
     tasks = parser.instantiate_classes(parsed)
     if tasks.data is None:
-        parser.error("give --config FILE or --data TASK: nothing says which task to check")
+        parser.error("no data section says which task to check: give --config FILE with one, or --data TASK")
     print(
         f"task {task_label(parsed.data)}" + (f", held out {task_label(parsed.held_out)}" if tasks.held_out else ""),
         flush=True,

@@ -12,7 +12,6 @@ from lit_rl.cli.checked_data import CheckResult, record_accepted_wrong_programs,
 from lit_rl.cli.config_files import replace_configs_by_parts
 from lit_rl.data.rows import RowError, collect_errors
 from lit_rl.data.task import Split, TaskDataModule
-from lit_rl.errors import UsageError
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.signature_check import NonNegativeInt, check_and_convert
 from lit_rl.types import Problem
@@ -23,11 +22,11 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 def check_data(arguments: Sequence[str]) -> None:
     """Check a task, as :func:`lit_rl.cli.options.check_data_parser` says."""
     parser = options.check_data_parser(TaskDataModule)
-    parsed = parser.parse_args(keep_data_sections("check-data", arguments))
+    parsed = parser.parse_args(keep_data_sections(arguments))
     check_and_convert(parsed.examples, NonNegativeInt, "examples")
     task = parser.instantiate_classes(parsed).data
     if task is None:
-        parser.error("give --config FILE or --data TASK: nothing says which task to check")
+        parser.error("no data section says which task to check: give --config FILE with one, or --data TASK")
     print(f"task {task_label(parsed.data)}", flush=True)
     splits: list[Split] = parsed.splits if isinstance(parsed.splits, list) else [parsed.splits]
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
@@ -104,16 +103,12 @@ def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
     return list({id(problem): problem for split in splits for problem in split}.values())
 
 
-def keep_data_sections(verb: str, arguments: Sequence[str]) -> list[str]:
+def keep_data_sections(arguments: Sequence[str]) -> list[str]:
     """Leave of each ``--config FILE`` its data section; the rest of it is not needed."""
-    given, parts = replace_configs_by_parts(
+    return replace_configs_by_parts(
         arguments,
         lambda content: {k: v for k, v in content.items() if k.partition(".")[0] == "data" and v is not None},
     )
-    if parts and not any(parts.values()):
-        have = "have" if len(parts) > 1 else "has"
-        raise UsageError(f"{' and '.join(parts)} {have} no data section: {verb} reads the task from there")
-    return given
 
 
 def task_label(chosen: Namespace) -> str:

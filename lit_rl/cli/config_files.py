@@ -38,6 +38,7 @@ _SECTIONS = (
     "verbose",
     "return_predictions",
 )
+_LISTS = ("--model.rewards", "--trainer.callbacks", "--data.validation_tasks", "--data.tasks")
 _VERBS = ("fit", "validate", "test", "predict", "config")
 
 
@@ -49,7 +50,7 @@ def config_files_of(arguments: Sequence[str]) -> dict[str, Path]:
 
 def replace_configs_by_parts(
     arguments: Sequence[str], part_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-) -> tuple[list[str], dict[str, Mapping[str, Any]]]:
+) -> list[str]:
     """Arguments with a part of each configuration in its place, for a verb whose parser does not know the rest.
 
     The parser's own action for configurations merges the parts as those of ``lit-rl fit``: in order, with what is
@@ -60,19 +61,16 @@ def replace_configs_by_parts(
         part_of: from what a file holds to what the verb needs of it.
 
     Returns:
-        The arguments, in which ``--config FILE`` became ``--config={...}``, and the part of each file.
+        The arguments, in which ``--config FILE`` became ``--config={...}``.
     """
     found: list[str] = []
-    parts: dict[str, Mapping[str, Any]] = {}
     for word in join_config_flags(arguments):
-        if word in ("--config", "-c", _FLAG):
-            raise UsageError(f"{word} needs a value: give a file after it")
         file = word.removeprefix(_FLAG)
         if file != word:
-            parts[file] = part_of(load_bounded_yaml(Path(file).read_text(encoding="utf-8")) or {})
-            word = f"{_FLAG}{json.dumps(parts[file])}"
+            part = part_of(load_bounded_yaml(Path(file).read_text(encoding="utf-8")) or {})
+            word = f"{_FLAG}{json.dumps(part)}"
         found.append(word)
-    return found, parts
+    return found
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -94,15 +92,16 @@ def load_checked_config(name: str) -> dict[str, Any]:
     """Check whether a file is a configuration."""
     try:
         content = yaml.load(Path(name).read_text(encoding="utf-8"), _UniqueKeyLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        position = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        remedy = "; YAML indents with blanks, not tabs" if "\\t" in (error.problem or "") else ""
-        if error.context_mark and "flow" in (error.context or ""):
-            remedy = f"; line {error.context_mark.line + 1} opens a bracket that is not closed, or a comma is missing"
-        raise UsageError(f"{name}{position}: {error.problem or error.context or 'not YAML'}{remedy}") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{name}: {' '.join(str(error).split())}") from error
+        said, remedy = " ".join(str(error).split()), ""
+        if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark):
+            said = f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+            remedy = "; YAML indents with blanks, not tabs" if "\\t" in said else ""
+            if error.context_mark and "flow" in (error.context or ""):
+                remedy = (
+                    f"; line {error.context_mark.line + 1} opens a bracket that is not closed, or a comma is missing"
+                )
+        raise UsageError(f"{name}, {said}{remedy}") from error
     if not isinstance(content, dict):
         got = "is empty" if content is None else f"holds {str(content)[:60]}"
         raise UsageError(f"{name} {got}: a configuration has the sections model and data (lit-rl configs copy NAME)")
@@ -129,7 +128,10 @@ def check_and_expand_layers(arguments: Sequence[str], homes: Mapping[str, type],
         if file:
             layer: dict[str, Any] = load_checked_config(file)
         elif flag.startswith("--") and key in (*homes, "trainer") and "help" not in below and flag[-1] != "+":
-            _require_one_list(words, flag)
+            if flag in _LISTS and [one.partition("=")[0] for one in words].count(flag) > 1:
+                raise UsageError(
+                    f"{flag} is given twice, and only the last has an effect: give one list, {flag} '[A, B]'"
+                )
             layer = {key: _nest_value([part for part in below if part != "init_args"], CommandLineText(text))}
         else:
             if words[0] in RUNS and flag.startswith("--") and key not in (*_SECTIONS, "config", "help", "print_config"):
@@ -146,11 +148,8 @@ def check_and_expand_layers(arguments: Sequence[str], homes: Mapping[str, type],
                 had_tasks |= section == "data" and _has_path(merged[section], ["validation_tasks"])
                 stand_ins = _check_and_find_sources(section, merged[section], homes.get(section), trainer)
                 sources += [key for key in stand_ins if _has_path(given, key.split(".")[1:])]
-        except ArgumentError as error:
-            error.key = f"{file}: {error.key}" if file else error.key
-            raise
         except UsageError as error:
-            raise type(error)(f"{file}: {error}" if file else str(error)) from error
+            raise UsageError(f"{file}: {error}" if file else str(error)) from error
         found.append(_expand_model_sources(word, layer, sources) if sources else word)
     task = find_class_or_none(str(merged["data"].get("class_path"))) if had_tasks and words[0] != "export" else None
     if task and "validation_tasks" in constructor_parameters(task) and "validation_tasks" not in merged["data"]:
@@ -219,12 +218,6 @@ def join_flags_and_values(words: Sequence[str]) -> list[str]:
         else:
             found.append(word)
     return found
-
-
-def _require_one_list(words: Sequence[str], flag: str) -> None:
-    lists = ("--model.rewards", "--trainer.callbacks", "--data.validation_tasks", "--data.tasks")
-    if flag in lists and [word.partition("=")[0] for word in words].count(flag) > 1:
-        raise UsageError(f"{flag} is given twice, and only the last has an effect: give one list, {flag} '[A, B]'")
 
 
 def _nest_value(keys: Sequence[str], value: Any) -> Any:

@@ -68,15 +68,12 @@ def load_run_config(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict
     if not files and not checkpoint.get("config") and checkpoint.get("made_of"):
         made_of: dict[str, Any] = json.loads(checkpoint["made_of"])
         return made_of
-    texts = [Path(file).read_text() for file in files] if files else [checkpoint.get("config") or ""]
-    if not all(texts):
-        raise UsageError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
     config: Any = {}
-    for text in texts:
+    for text in [Path(file).read_text() for file in files] or [checkpoint.get("config") or ""]:
         config = _merge_over(config, yaml.safe_load(text))
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
         where = " with ".join(files) or "the checkpoint"
-        raise UsageError(f"{where} holds no configuration of a run: it has no model.policy")
+        raise UsageError(f"{where} holds no configuration of a run, with model.policy: give --config FILE")
     return config
 
 

@@ -99,10 +99,6 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         finally:
             self._new = before
 
-    def kind_of(self, tensor: Tensor) -> str:
-        """Return the kind of a tensor."""
-        return self._known.get(_local_tensor(tensor).untyped_storage()._cdata, (None, REST, 0))[1]
-
     def __enter__(self) -> LiveBytes:
         """Follow storages that are resized, and copy where there would be a copy between device and CPU.
 
@@ -123,7 +119,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
             moved: Tensor = self._to(tensor, *args, **kwargs)
             if "non_blocking" not in kwargs:
                 return moved
-            with self.new_tensors_as(REST if self.kind_of(tensor) == HOST else HOST):
+            known = self._known.get(_local_tensor(tensor).untyped_storage()._cdata, (None, REST, 0))
+            with self.new_tensors_as(REST if known[1] == HOST else HOST):
                 self.received[HOST] += moved.nbytes
                 return moved.clone()
 

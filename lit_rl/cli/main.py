@@ -13,11 +13,13 @@ from typing import Any, NoReturn
 import yaml
 from jsonargparse import ArgumentError
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_callbacks
+from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
 from lit_rl.cli.config_files import check_and_expand_layers
@@ -25,19 +27,15 @@ from lit_rl.cli.export import export
 from lit_rl.cli.messages import error_text, exit_with_error, shorten_parser_message
 from lit_rl.cli.plan import plan
 from lit_rl.cli.replay import replay
-from lit_rl.cli.report import report
 from lit_rl.cli.run_config import (
     SaveConfigInTraining,
     apply_log_version,
     apply_run_dir,
     fill_in_schedule_length,
     fill_in_seeds,
-    require_prediction_writer,
     rewrite_policy_nulls,
 )
-from lit_rl.cli.shipped_configs import configs, replace_config_names
-from lit_rl.cli.shipped_docs import docs
-from lit_rl.cli.show import show
+from lit_rl.cli.shipped_configs import replace_config_names
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.errors import LitRLError, UsageError
@@ -59,14 +57,10 @@ yaml.SafeDumper.add_multi_representer(StrEnum, lambda dumper, member: dumper.rep
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "check-contamination": check_contamination,
     "check-data": check_data,
-    "configs": configs,
-    "docs": docs,
     "export": export,
     "replay": replay,
-    "report": report,
-    "show": show,
 }
-"""Verb to function of the remaining arguments; ``plan`` needs the parser, and all other verbs are LightningCLI's."""
+"""Verb to function of its arguments, of those that need torch; ``plan`` needs the parser, too."""
 
 _HOMES = {"model": PolicyModule, "data": TaskDataModule, "held_out": TaskDataModule}
 """Sections of a configuration that describe a class, and its base."""
@@ -200,7 +194,14 @@ class Cli(LightningCLI):
     def before_predict(self) -> None:
         """Keep no predictions in memory: callbacks write them, and the copy is never read."""
         self.config_init["predict"]["return_predictions"] = False
-        require_prediction_writer(self.trainer)
+        hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
+        callbacks: list[Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        kinds = [type(one) for one in callbacks if not isinstance(one, ProgressBar | ProgressScreen)]
+        if not any(getattr(kind, hook) is not getattr(Callback, hook) for kind in kinds for hook in hooks):
+            raise UsageError(
+                "predict would write no completions: add a callback such as CompletionWriter with a path, or set "
+                "--run_dir"
+            )
 
 
 def main(args: Sequence[str] | None = None) -> None:

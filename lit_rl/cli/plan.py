@@ -29,16 +29,8 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     job = replace(job, prompt_tokens=given.prompt_tokens, completion_tokens=tokens)
     memory = options.GPU_BYTES[given.gpu]
     counts_of_rank = trace_update(run.model, run.trainer.strategy, job)
-    print(plan_text(job, counts_of_rank, given.gpu, vllm_bytes(run.model.collector.engine, memory, counts_of_rank)))
-
-
-def vllm_bytes(engine: Any, memory: float, traced: RankCosts) -> float:
-    """Return the bytes that vLLM takes on a device of its training rank."""
-    share = getattr(engine, "memory_share", None)
-    if share is None:
-        return 0.0
-    gigabytes = getattr(engine, "cache_gigabytes", None)
-    return float(share * memory) if gigabytes is None else gigabytes * 2**30 + traced.whole
+    vllm_share = getattr(run.model.collector.engine, "memory_share", 0.0)
+    print(plan_text(job, counts_of_rank, given.gpu, vllm_share * memory))
 
 
 def plan_text(job: RunLayout, traced: RankCosts, name: str, engine: float = 0.0) -> str:

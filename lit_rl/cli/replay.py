@@ -68,7 +68,7 @@ def replay(arguments: Sequence[str]) -> None:
             ignore_recorded_tier(parsed.sandbox.init_args, arguments)
         objects = parser.instantiate_classes(parsed)
     if objects.data is None:
-        raise UsageError(f"{parsed.run} has no configuration that names its task: give --config FILE")
+        raise UsageError(f"{parsed.run} has no config.yaml, as lit-rl fit writes it, with a task: give --config FILE")
     folder = find_newest_recorded(parsed.run)
     print(escape_controls(f"run {folder}"))
     rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards
@@ -90,15 +90,14 @@ def add_run_config(arguments: Sequence[str]) -> list[str]:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
     tried, rest = parser.parse_known_args(list(arguments))
-    given, _ = replace_configs_by_parts(join_flags_and_values(rest), _replayed_part)
+    given = replace_configs_by_parts(join_flags_and_values(rest), _replayed_part)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
         folder = find_newest_recorded(run)
         places = (folder.parent if folder.is_file() else folder, Path(run))
         found = [place / CONFIG_FILE for place in places if (place / CONFIG_FILE).is_file()]
-        if not found:
-            raise FileNotFoundError(f"{folder} has no config.yaml, which lit-rl fit writes: give --config FILE")
-        given = [*replace_configs_by_parts(["--config", str(found[0])], _replayed_part)[0], *given]
+        files = ["--config", str(found[0])] if found else []
+        given = [*replace_configs_by_parts(files, _replayed_part), *given]
     if tried.reward:
         terms = [{"class_path": one} if isinstance(one, str) else one for one in tried.reward]
         given.append(f"--rewards={json.dumps(terms)}")
@@ -124,8 +123,6 @@ def replay_lines(
         return {one.task_id: one for one in tasks[loader].problems(split)} if loader < len(tasks) else {}
 
     numbers = [rollout.number for rollout in read_rollouts(folder)]
-    if not numbers:
-        raise UsageError(f"{folder} holds no completions: give a run's folder, or a file that CompletionWriter wrote")
     first = numbers[-last] if last is not None and 0 < last < len(numbers) else 0
     again: list[Rejudged] = []
     left_out: Counter[str] = Counter()

@@ -9,11 +9,9 @@ from typing import Any
 
 from jsonargparse import Namespace
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import SaveConfigCallback
 
-from lit_rl.callbacks.progress_screen import ProgressScreen
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import ArgumentError
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.runs import MEASURED_ALONE
 
@@ -116,14 +114,3 @@ class SaveConfigInTraining(SaveConfigCallback):
         """Write it, unless the run has finished, so that nothing is trained by this configuration."""
         if not (isinstance(pl_module, PolicyModule) and pl_module.clock.is_over):
             super().setup(trainer, pl_module, "fit")
-
-
-def require_prediction_writer(trainer: Any) -> None:
-    """Check whether some callback uses the predictions."""
-    hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
-    kinds = [type(one) for one in trainer.callbacks if not isinstance(one, ProgressBar | ProgressScreen)]
-    if any(getattr(kind, hook) is not getattr(Callback, hook) for kind in kinds for hook in hooks):
-        return
-    raise UsageError(
-        "predict would write no completions: add a callback such as CompletionWriter with a path, or set --run_dir"
-    )

@@ -90,15 +90,13 @@ def sample_for_judges(task_id: str, program: str) -> dict[str, str]:
 def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
     """A recorded rollout; the last if no number is given."""
     numbers, last = [], None
-    for rollout in read_rollouts(folder):
-        if rollout.number == number:
-            return rollout
-        numbers.append(rollout.number)
-        last = rollout
-    if last is None:
-        raise UsageError(f"{folder} has no complete rollout yet: try again after the first")
-    if number is not None:
-        raise UsageError(f"rollout {number} was not recorded: there are {numbers[0]} to {numbers[-1]}")
+    for last in read_rollouts(folder):
+        if last.number == number:
+            return last
+        numbers.append(str(last.number))
+    if last is None or number is not None:
+        there = " to ".join(numbers[:1] + numbers[1:][-1:]) or "none yet"
+        raise UsageError(f"rollout {number or 1} was not recorded: there are {there}")
     return last
 
 

@@ -1,30 +1,8 @@
 """The interface of an engine: it answers requests for completions, each as soon as it is finished.
 
-An engine of your own is one file with two classes: an :class:`Engine` whose ``session`` prepares a policy's weights
-and yields a :class:`Session`, which takes requests and returns generations::
-
-    class Mine(Engine):
-        @contextmanager
-        def session(self, policy, sampling):
-            yield MySession(policy, sampling)   # gather or push the weights before, free them after
-
-
-    class MySession(Session):
-        def __init__(self, policy, sampling):
-            self.waiting = []
-
-        def submit(self, requests):
-            self.waiting.extend(requests)
-
-        def step(self):
-            done, self.waiting = self.waiting, []
-            return [self.write(request) for request in done]
-
-        @property
-        def num_unfinished(self):
-            return len(self.waiting)
-
-An engine deals in ids and log-probabilities alone: it sees no problems, no text and no tensors of a batch.
+An engine of your own is one file with two classes (``docs/own_engine.md`` shows one): an :class:`Engine` whose
+``session`` prepares a policy's weights and yields a :class:`Session`, which takes requests and returns generations. An
+engine deals in ids and log-probabilities alone: it sees no problems, no text and no tensors of a batch.
 """
 
 from __future__ import annotations

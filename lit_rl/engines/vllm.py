@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from lit_rl.engines.vllm_package import (
     keeping_process_group,
     reload_weights,
     replace_adapter,
-    require_vllm,
     sampling_params,
     start_llm,
     write_model_config,
@@ -31,13 +31,12 @@ from lit_rl.engines.weight_export import (
     adapter_weights,
     full_weights,
     gather_and_write,
-    require_copyable,
+    language_model_to_copy,
     sends_adapter_only,
     write_adapter,
 )
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import Row
 from lit_rl.signature_check import PositiveInt, Share
@@ -60,16 +59,15 @@ class VLLM(Engine):
     Args:
         dtype: of vLLM's weights and activations; ``None`` for the policy's. The trainer's own keeps the gap small.
         memory_share: share of the device's memory for vLLM's weights and cache together. Leave the rest to training.
-        cache_gigabytes: size of the cache instead, whatever else takes memory; on a CPU give this.
         max_row_tokens: longest row, prompt and completion together; ``None`` for as long as the policy can read.
         max_rows: most rows sampled at the same time.
-        eager: run the model as it is, without compiling it or capturing graphs: starts faster, samples slower.
         sleep: give the device's memory back between sessions; weights wait in the node's memory meanwhile.
         in_rounds: ask for the next turn only once every row has finished its turn. Which rows are computed together
             then does not depend on timing, and a resumed run samples the same. ``false`` is faster with several turns.
         merge_adapters: add adapters to their base and send all weights each time, for adapters and models that vLLM
             cannot run apart.
-        options: further arguments of ``vllm.LLM``, by name.
+        options: further arguments of ``vllm.LLM``, by name, such as ``enforce_eager``, which starts faster and samples
+            slower, or ``kv_cache_memory_bytes``, the size of the cache, which a CPU needs.
 
     Attributes:
         num_weight_updates: how often weights have arrived.
@@ -80,10 +78,8 @@ class VLLM(Engine):
         self,
         dtype: str | None = None,
         memory_share: Share = 0.4,
-        cache_gigabytes: float | None = None,
         max_row_tokens: PositiveInt | None = None,
         max_rows: PositiveInt = 256,
-        eager: bool = False,
         sleep: bool = False,
         in_rounds: bool = True,
         merge_adapters: bool = False,
@@ -91,10 +87,8 @@ class VLLM(Engine):
     ) -> None:
         self.dtype = dtype
         self.memory_share = memory_share
-        self.cache_gigabytes = cache_gigabytes
         self.max_row_tokens = max_row_tokens
         self.max_rows = max_rows
-        self.eager = eager
         self.sleep = sleep
         self.in_rounds = in_rounds
         self.merge_adapters = merge_adapters
@@ -109,12 +103,11 @@ class VLLM(Engine):
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
-        model = require_copyable(policy, "VLLM", merge=self.merge_adapters)
+        model = language_model_to_copy(policy, "VLLM", merge=self.merge_adapters)
         with eval_mode(model), torch.no_grad(), naming_phase("sampling"), isolated_random_state(model.device):
             self._start_llm(model)
             self._refresh_weights(model)
-            engine = self._llm.llm_engine
-            session = VLLMSession(engine, model.codec, sampling, model.version, self._adapter)
+            session = VLLMSession(self._llm.llm_engine, model, sampling, self._adapter)
             try:
                 yield session
             finally:
@@ -123,7 +116,9 @@ class VLLM(Engine):
                     self._llm.sleep(level=1)
 
     def require_ready(self) -> None:
-        require_vllm("VLLM")
+        if find_spec("vllm") is None:
+            install = "pip install 'lit-rl[vllm]' in an environment of its own (lit-rl docs engines)"
+            raise ModuleNotFoundError(f"the engine VLLM needs the package vllm: {install}", name="vllm")
 
     def mark_stale(self) -> None:
         self._holds = None
@@ -139,20 +134,16 @@ class VLLM(Engine):
     def _start_llm(self, policy: CausalLM) -> None:
         if self._llm is not None:
             return
-        self.require_ready()
         self._trainers_group = dist.is_initialized()
         longest = self.max_row_tokens or policy.codec.max_positions
         arguments: dict[str, Any] = {
             "dtype": self.dtype or policy.dtype,
             "gpu_memory_utilization": self.memory_share,
             "max_num_seqs": self.max_rows,
-            "enforce_eager": self.eager,
             "enable_sleep_mode": self.sleep,
         }
         if longest < _NO_LIMIT:
             arguments["max_model_len"] = longest
-        if self.cache_gigabytes is not None:
-            arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
         if sends_adapter_only(policy, self.merge_adapters):
             config = policy.model.peft_config[POLICY]
             arguments |= adapter_arguments(int(max([config.r, *config.rank_pattern.values()])))
@@ -207,11 +198,10 @@ class VLLMSession(Session):
 
     _numbers = count()
 
-    def __init__(self, engine: Any, codec: Codec, sampling: Sampling, version: int, adapter: Any = None) -> None:
+    def __init__(self, engine: Any, policy: CausalLM, sampling: Sampling, adapter: Any = None) -> None:
         self._engine = engine
-        self._codec = codec
+        self._codec, self._version = policy.codec, policy.version
         self._sampling = sampling
-        self._version = version
         self._adapter = adapter
         self._open: dict[str, Row] = {}
 

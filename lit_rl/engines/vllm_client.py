@@ -13,7 +13,6 @@ from urllib.request import HTTPErrorProcessor, ProxyHandler, Request, build_open
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.engines.engine import EngineError
-from lit_rl.engines.vllm_package import require_release
 
 _TOLD = 300  # characters of what a server says that a message repeats
 _MAX_PAUSE_SECONDS = 10.0  # seconds between two tries
@@ -44,7 +43,7 @@ class VLLMClient:
         self.num_tries = num_tries
 
     def wait_until_ready(self, seconds: float) -> None:
-        """Wait for the server, and check its release."""
+        """Wait for the server."""
         deadline, tries = time.monotonic() + seconds, 0
         while True:
             try:
@@ -60,8 +59,6 @@ class VLLMClient:
                     rank_zero_info(f"waiting up to {seconds:g} seconds for a vllm server at {self.url} ({failure})")
                 tries += 1
                 time.sleep(min(1.0, seconds / 10))
-        release = str(self.request("/version", 10.0).get("version", "unknown"))
-        require_release(release, f"the server at {self.url}")
 
     def request(
         self, path: str, seconds: float, content: Mapping[str, Any] | None = None, tries: int | None = None

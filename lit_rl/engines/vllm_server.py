@@ -22,15 +22,14 @@ from lit_rl.engines.weight_export import (
     adapter_weights,
     full_weights,
     gather_and_write,
+    language_model_to_copy,
     raise_if_any_rank_failed,
-    require_copyable,
     sends_adapter_only,
     write_adapter,
     write_weights,
 )
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.signature_check import PositiveFloat, PositiveInt
 from lit_rl.training.ranks import eval_mode, gather_over_ranks, naming_phase, rank
@@ -100,12 +99,12 @@ class VLLMServer(Engine):
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
-        model = require_copyable(policy, "VLLMServer", merge=self.merge_adapters)
+        model = language_model_to_copy(policy, "VLLMServer", merge=self.merge_adapters)
         with eval_mode(model), torch.no_grad(), naming_phase("sampling"):
             self._refresh_weights(model)
             server = self.servers[rank() % len(self.servers)]
             named = {"model": self._label} if sends_adapter_only(model, self.merge_adapters) else {}
-            session = VLLMServerSession(self, server, model.codec, sampling, model.version, self._label, named)
+            session = VLLMServerSession(self, server, model, sampling, named)
             fault = ""
             try:
                 yield session
@@ -163,12 +162,12 @@ class VLLMServer(Engine):
             try:
                 for server in self.servers:
                     do(server)
-            except (EngineError, ImportError, ValueError) as error:
+            except (EngineError, ValueError) as error:
                 fault = str(error)
         raise_if_any_rank_failed(fault)
 
     def _check_server(self, server: VLLMClient) -> None:
-        """Check whether a server is up, new enough, and reports the distribution that is sampled from."""
+        """Check whether a server is up, and reports the distribution that is sampled from."""
         server.wait_until_ready(self.start_seconds)
         config = server.request("/server_info?config_format=json", 60.0).get("vllm_config", {})
         mode = config.get("model_config", {}).get("logprobs_mode", _MODE) if isinstance(config, dict) else _MODE
@@ -215,21 +214,12 @@ class VLLMServerSession(Session):
     """Requests at one server, with a thread for each pending one."""
 
     def __init__(
-        self,
-        engine: VLLMServer,
-        server: VLLMClient,
-        codec: Codec,
-        sampling: Sampling,
-        version: int,
-        label: str,
-        named: Mapping[str, str],
+        self, engine: VLLMServer, server: VLLMClient, policy: CausalLM, sampling: Sampling, named: Mapping[str, str]
     ) -> None:
         self._server = server
-        self._seconds = engine.row_seconds
-        self._codec = codec
+        self._seconds, self._label = engine.row_seconds, engine._label
+        self._codec, self._version = policy.codec, policy.version
         self._sampling = sampling
-        self._version = version
-        self._label = label
         self._named = named
         self._threads = ThreadPoolExecutor(engine.max_requests, thread_name_prefix="vllm-server")
         self._answers: queue.SimpleQueue[Generation | Exception] = queue.SimpleQueue()

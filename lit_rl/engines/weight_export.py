@@ -20,11 +20,12 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.engines.engine import EngineError
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.models.adapters import POLICY, has_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import unwrap_peft
 from lit_rl.models.policy import Policy
+from lit_rl.signature_check import check_and_convert
 from lit_rl.training.ranks import describe_rank_and_phase, gather_over_ranks, gathered_weights, modules_of_unit, reshard
 
 Tensors = tuple[str, Tensor]
@@ -34,28 +35,25 @@ _OWN = f".modules_to_save.{POLICY}."
 _MATRIX = re.compile(rf"\.lora_[AB]\.{POLICY}\.weight$")
 
 
-def require_copyable(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
-    """Check that a policy's weights can be handed on, and return it."""
-    if not isinstance(policy, CausalLM):
-        raise ArgumentError(
-            f"policy of {engine}", "a language model", f"a {type(policy).__name__}", "use the engine InProcess"
-        )
-    if has_adapter(policy.model):
-        config = policy.model.peft_config[POLICY]
+def language_model_to_copy(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
+    """Return a policy whose weights an engine can copy."""
+    model: CausalLM = check_and_convert(policy, CausalLM, f"policy of {engine}")
+    if has_adapter(model.model):
+        config = model.model.peft_config[POLICY]
         if getattr(config, "use_dora", False) or not hasattr(config, "lora_alpha"):
             raise UsageError(
                 f"{engine} merges plain LoRA adapters, got {config.peft_type.value}"
                 f"{' with use_dora' if getattr(config, 'use_dora', False) else ''}: use the engine InProcess"
             )
-        others = [f".{name}." for name in policy.model.peft_config if name != POLICY]
-        learned = (name for name, parameter in policy.model.named_parameters() if parameter.requires_grad)
+        others = [f".{name}." for name in model.model.peft_config if name != POLICY]
+        learned = (name for name, parameter in model.model.named_parameters() if parameter.requires_grad)
         more = [name for name in learned if not _MATRIX.search(name) and not any(other in name for other in others)]
         if more and not merge:
             raise UsageError(
                 f"{engine} sends only low-rank matrices of linear layers, but the policy also trains {more[0]}: set "
                 "merge_adapters to true"
             )
-    return policy
+    return model
 
 
 def sends_adapter_only(policy: CausalLM, merge: bool) -> bool:
@@ -136,10 +134,8 @@ def _checkpoint_name(name: str) -> str:
 
 def _as_in_checkpoint(model: Any, weights: Iterable[Tensors]) -> Iterable[Tensors]:
     """Undo transformers' renaming and fusing of weights, such as a mixture's experts, on loading a checkpoint."""
-    try:
-        from transformers.core_model_loading import revert_weight_conversion
-    except ImportError:  # releases that convert nothing
-        return weights
+    from transformers.core_model_loading import revert_weight_conversion
+
     if getattr(unwrap_peft(model), "hf_quantizer", None) is not None:  # it would have them quantized
         return weights
     back: dict[str, Tensor] = revert_weight_conversion(unwrap_peft(model), dict(weights))

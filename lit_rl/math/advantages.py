@@ -23,8 +23,6 @@ from lit_rl.math.masking import (
     from_table,
     group_size_per_row,
     masked_moments,
-    require_constants,
-    require_mask,
     statistics_dtype,
     to_table,
 )
@@ -186,9 +184,6 @@ class GroupMean(Baseline):
     normalize: Normalize = "std"
     eps: NonNegativeFloat = 1e-6
 
-    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        return self._group_advantages(scores, valid, group_ids, self.normalize)
-
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] mean of the other rows of the group."""
         above_others = LeaveOneOut(normalize="none").advantages(scores, valid, group_ids)
@@ -196,7 +191,7 @@ class GroupMean(Baseline):
         others = from_table(counted.sum(-1, keepdim=True) - counted.long(), group_ids)
         return torch.where(valid & (others > 0), scores - above_others, torch.nan)
 
-    def _group_advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor, normalize: Normalize) -> Tensor:
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         rewards = to_table(scores.to(statistics_dtype(scores)), group_ids, columns=2)  # [B, G]
         counted = to_table(valid, group_ids, fill=False, columns=2)
         count = counted.sum(-1, keepdim=True)
@@ -205,15 +200,15 @@ class GroupMean(Baseline):
         centred = torch.where(counted, kept - mean, torch.zeros_like(kept))
         std = (centred.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt()
         advantages = self._subtract_baseline(centred, count)
-        if normalize == "batch_std":
+        if self.normalize == "batch_std":
             std = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)[1].sqrt()
-        if normalize == "mean":
+        if self.normalize == "mean":
             if (kept < 0).any():
                 raise UsageError(
                     f"{type(self).__name__} with normalize: mean needs rewards of at least 0, got a negative one"
                 )
             advantages = advantages / torch.where(mean > 0, mean, 1.0)
-        elif normalize != "none":
+        elif self.normalize != "none":
             advantages = advantages / (std + self.eps)
         highest = rewards.masked_fill(~counted, -torch.inf).amax(-1, keepdim=True)
         lowest = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)
@@ -422,15 +417,8 @@ class GAE(TokenAdvantages):
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        require_mask(mask, token_rewards)
-        require_constants(mask, token_rewards=token_rewards, values=values)
-        require_constants(bootstrap_values, bootstrap_values=bootstrap_values)
-        if mask.dim() != 2 or bootstrap_values.shape != mask.shape[:1]:
-            raise ArgumentError(
-                "token_rewards", "[N, T] and bootstrap_values [N]", f"{[*mask.shape]} and {[*bootstrap_values.shape]}"
-            )
-        rewards = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
-        kept_values = torch.where(mask, values, torch.zeros_like(values))
+        rewards = torch.where(mask, token_rewards.detach(), torch.zeros_like(token_rewards))
+        kept_values = torch.where(mask, values.detach(), torch.zeros_like(values))
         advantages = self._discounted_errors(rewards, kept_values, mask, bootstrap_values, self.gae_lambda)
         errors = advantages
         if self.critic_lambda is not None:
@@ -441,7 +429,7 @@ class GAE(TokenAdvantages):
         self, rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor, gae_lambda: float
     ) -> Tensor:
         """[N, T] discounted sums of the critic's errors."""
-        next_value = bootstrap_values.to(rewards.dtype)
+        next_value = bootstrap_values.detach().to(rewards.dtype)
         next_advantage = torch.zeros_like(next_value)
         # Rewards are float32 whatever the policy's dtype: the wider of the two, or values would lose digits.
         advantages = torch.zeros_like(rewards, dtype=torch.promote_types(rewards.dtype, values.dtype))

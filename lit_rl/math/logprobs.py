@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from lit_rl.math.linear_head import LinearHead, head_logprobs_and_entropy
-from lit_rl.math.masking import require_mask
 
 Projection = Callable[[Tensor], Tensor]
 """Hidden states [m, H] to logits [m, V]: the output matrix, or more."""
@@ -161,7 +160,6 @@ def counted_states_and_places(
     Returns:
         [M, H], row by row, and the row [M] and column [M] of each.
     """
-    require_mask(mask, completion_ids)
     num_tokens = completion_ids.shape[1]
     states = hidden[:, completion_positions(hidden.shape[1] - num_tokens, num_tokens)]
     counted = tuple(place.to(states.device) for place in mask.nonzero(as_tuple=True))

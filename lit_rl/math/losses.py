@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import ArgumentError
 from lit_rl.math.masking import masked_mean
 from lit_rl.math.ratios import RatioLevel, importance_weights, log_ratio
-from lit_rl.signature_check import PositiveFloat, PositiveShare, TypedArguments
+from lit_rl.signature_check import Limit, PositiveFloat, PositiveShare, Share, TypedArguments
 
 __all__ = [
     "CISPO",
@@ -34,6 +34,8 @@ __all__ = [
     "TruncatedWeights",
     "Unclipped",
 ]
+
+AtLeastOne = Annotated[float, Limit("at least 1", lambda value: value >= 1)]
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class Clipped(Loss):
     Args:
         clip_low: distance of the ratio's lower bound from 1; 1 means no lower bound.
         clip_high: distance of its upper bound from 1; larger than ``clip_low`` is DAPO's clip-higher.
-        dual_clip: largest ratio that counts where the advantage is negative, above 1 + ``clip_high``; ``None``: any.
+        dual_clip: largest ratio that counts where the advantage is negative, above 1; ``None``: any.
 
     Source:
         Schulman et al. 2017, eq. 7, https://arxiv.org/abs/1707.06347
@@ -170,11 +172,7 @@ class Clipped(Loss):
 
     clip_low: PositiveShare = 0.2
     clip_high: PositiveFloat = 0.2
-    dual_clip: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.dual_clip is not None and self.dual_clip <= 1 + self.clip_high:
-            raise ArgumentError("Clipped.dual_clip", f"a number above {1 + self.clip_high}", str(self.dual_clip))
+    dual_clip: Annotated[float, Limit("a number above 1", lambda clip: clip > 1)] | None = None
 
     def token_losses(self, tokens: Tokens) -> Tensor:
         ratio = tokens.log_ratio.exp()
@@ -335,13 +333,10 @@ class MaskedBand(Correction):
         (tensor([[0.0000, 0.7500]]), tensor([[2.0000, 0.7500]]))
     """
 
-    low: float = 0.5
-    high: float = 5.0
+    low: Share = 0.5
+    high: AtLeastOne = 5.0
     level: RatioLevel = "token"
     negative_only: bool = False
-
-    def __post_init__(self) -> None:
-        _require_band(self.low, self.high)
 
     def weights(self, tokens: Tokens) -> Tensor:
         weights = _sampler_mismatch_weights(tokens, None, self.level)
@@ -379,13 +374,10 @@ class SequenceMask(Correction):
                 [0., 0.]])
     """
 
-    low: float = 0.5
-    high: float = 2.0
+    low: Share = 0.5
+    high: AtLeastOne = 2.0
     cap: PositiveFloat | None = None
     negative_only: bool = False
-
-    def __post_init__(self) -> None:
-        _require_band(self.low, self.high)
 
     def weights(self, tokens: Tokens) -> Tensor:
         mean = _sampler_mismatch_weights(tokens, None, "sequence")
@@ -404,10 +396,3 @@ def _is_in_band(ratio: Tensor, band: MaskedBand | SequenceMask, tokens: Tokens) 
     """[n, T] bool: tokens whose ratio lies in the band, or that it does not hold for."""
     inside = (ratio >= band.low) & (ratio <= band.high)
     return inside | (tokens.advantages >= 0) if band.negative_only else inside
-
-
-def _require_band(low: float, high: float) -> None:
-    if not 0 <= low <= 1 <= high:
-        raise UsageError(
-            f"a band of weights must contain 1, got low={low} and high={high}: set low to 0 ... 1 and high to 1 or more"
-        )

@@ -14,21 +14,6 @@ import torch
 from torch import Tensor
 
 
-def require_constants(like: Tensor, **constants: Tensor) -> None:
-    """Raise unless tensors, given by name, have the shape of another one and no gradient."""
-    for name, tensor in constants.items():
-        if tensor.shape != like.shape:
-            raise ValueError(f"{name} must be {[*like.shape]} like the values beside it, got {[*tensor.shape]}")
-        if tensor.requires_grad:
-            raise ValueError(f"{name} is a constant here, got a tensor that requires grad; detach it")
-
-
-def require_mask(mask: Tensor, like: Tensor, *, name: str = "mask") -> None:
-    """Raise unless ``mask`` is bool and has the shape of ``like``."""
-    if mask.dtype != torch.bool or mask.shape != like.shape:
-        raise ValueError(f"{name} must be bool {[*like.shape]} like its values, got {mask.dtype} {[*mask.shape]}")
-
-
 def statistics_dtype(x: Tensor) -> torch.dtype:
     """The dtype for sums of ``x``: float64 where the device has it.
 
@@ -63,7 +48,6 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
         >>> masked_mean(torch.tensor([1.0, 3.0, 100.0]), torch.tensor([True, True, False]))
         tensor(2.)
     """
-    require_mask(mask, x)
     kept = torch.where(mask, x, torch.zeros_like(x))
     return kept.sum() / mask.sum().clamp(min=1)
 
@@ -120,7 +104,6 @@ def masked_moments(
         >>> mean.item(), variance.item(), count.item()
         (2.0, 2.0, 2.0)
     """
-    require_mask(mask, x)
     total = sum_over_ranks or (lambda local: local)
     wide = statistics_dtype(x)
     kept = torch.where(mask, x, torch.zeros_like(x)).to(wide)
@@ -173,8 +156,7 @@ def loss_denominator(mask: Tensor, mode: AggregateMode, *, constant_tokens: int 
     Args:
         mask: [N, T] bool.
         mode: as in :func:`aggregate`.
-        constant_tokens: the constant of ``sequence_sum_constant``, usually the token limit; no other mode
-            takes it.
+        constant_tokens: the constant of ``sequence_sum_constant``, usually the token limit; no other mode reads it.
 
     Returns:
         Scalar float64 (float32 on a device without it); 0 for an empty mask. No gradient.
@@ -184,14 +166,14 @@ def loss_denominator(mask: Tensor, mode: AggregateMode, *, constant_tokens: int 
         >>> loss_denominator(mask, "token_mean"), loss_denominator(mask, "sequence_mean")
         (tensor(4., dtype=torch.float64), tensor(2., dtype=torch.float64))
     """
-    if (mode == "sequence_sum_constant") != (constant_tokens is not None):
-        raise ValueError(
-            f"constant_tokens belongs to sequence_sum_constant and to no other mode, got {mode} with {constant_tokens}"
-        )
     wide = statistics_dtype(mask)
     if mode == "token_mean":
         return mask.sum().to(wide)
-    return mask.any(-1).sum().to(wide) * (constant_tokens or 1)
+    rows = mask.any(-1).sum().to(wide)
+    if mode != "sequence_sum_constant":
+        return rows
+    assert constant_tokens is not None
+    return rows * constant_tokens
 
 
 def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denominator: Tensor | float) -> Tensor:
@@ -230,7 +212,8 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
         ... )
         (tensor(2.), tensor(2.5000))
     """
-    require_mask(mask, token_loss)
+    if mask.shape != token_loss.shape:
+        raise ValueError(f"mask must be {[*token_loss.shape]} like the losses, got {[*mask.shape]}")
     kept = torch.where(mask, token_loss, torch.zeros_like(token_loss))
     match mode:
         case "token_mean" | "sequence_sum" | "sequence_sum_constant":

@@ -38,16 +38,10 @@ def pass_at_k(num_samples: int | Tensor, num_correct: int | Tensor, k: int) -> f
         tensor([0.0000, 0.8333], dtype=torch.float64)
     """
     samples, correct = torch.as_tensor(num_samples), torch.as_tensor(num_correct)
-    if samples.shape != correct.shape:
+    if bool(((correct < 0) | (correct > samples) | (samples < k)).any()) or k < 1:
         raise ValueError(
-            f"num_correct must have the shape of num_samples {list(samples.shape)}, got {list(correct.shape)}"
+            f"pass@{k} of {correct.tolist()} correct in {samples.tolist()} samples: 1 <= k <= n, 0 <= c <= n"
         )
-    if k < 1:
-        raise ValueError(f"pass@k needs k >= 1, got {k}")
-    if bool(((correct < 0) | (correct > samples)).any()):
-        raise ValueError(f"num_correct must lie in 0 .. num_samples, got {correct.tolist()} of {samples.tolist()}")
-    if samples.numel() and int(samples.min()) < k:
-        raise ValueError(f"pass@{k} needs num_samples >= {k}, got {int(samples.min())}")
     # In double, and exact at both ends: c = 0 gives 0, and n - c < k meets a factor 0 and gives 1.
     misses = torch.ones(samples.shape, dtype=torch.float64)
     wrong, total = (samples - correct).cpu().double(), samples.cpu().double()

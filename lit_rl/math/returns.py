@@ -13,8 +13,6 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.math.masking import require_constants, require_mask
-
 Truncation = Literal["bootstrap", "zero", "mask"]
 """Treatment of completions cut at the token limit; see :func:`treat_truncation`."""
 
@@ -37,9 +35,7 @@ def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> 
         >>> reward_to_go(rewards, mask, gamma=0.5)
         tensor([[2., 0., 2.]])
     """
-    require_mask(mask, token_rewards)
-    require_constants(mask, token_rewards=token_rewards)
-    kept = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
+    kept = torch.where(mask, token_rewards.detach(), torch.zeros_like(token_rewards))
     following = kept.new_zeros(kept.shape[0])
     returns = torch.zeros_like(kept)
     for t in reversed(range(kept.shape[1])):
@@ -81,7 +77,6 @@ def treat_truncation(
         >>> treat_truncation(mask, truncated, torch.tensor([0.3, 0.9]), treatment="bootstrap")[1]
         tensor([0.3000, 0.0000])
     """
-    require_mask(truncated, tail_values, name="truncated")
     none = torch.zeros_like(tail_values)
     match treatment:
         case "bootstrap":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,8 +27,6 @@ from lit_rl.signature_check import PositiveFloat, PositiveInt, Share, typed_data
 POLICY = "policy"
 REFERENCE = "reference"
 CRITIC = "critic"
-
-_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 
 @typed_dataclass
@@ -51,37 +48,11 @@ class LoRA:
     target_modules: str | list[str] = "all-linear"
 
 
-def require_targets(lora: LoRA, model: nn.Module) -> None:
-    """Check whether each layer that LoRA names is in the model: PEFT silently leaves out the others of a list."""
-    wanted = lora.target_modules
-    if wanted == "all-linear":
-        return
-    names = [name for name, _ in unwrap_peft(model).named_modules()]
-    why = "which the model does not have"
-    if isinstance(wanted, str):
-        why = "which as a string is a regular expression for whole layer names and matches none"
-        missing = [] if any(re.fullmatch(wanted, name) for name in names) else [wanted]
-    else:
-        missing = [one for one in wanted if not any(f".{name}".endswith(f".{one}") for name in names)]
-    if missing:
-        linear = (name for name, layer in unwrap_peft(model).named_modules() if isinstance(layer, nn.Linear))
-        there = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in linear))
-        raise UsageError(
-            f"lora.target_modules names {', '.join(missing)}, {why}: use all-linear, or a list of some of {there}"
-        )
-
-
 def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
     """A base with the policy's adapter from a folder, to be trained further."""
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
 
-    wrong_base = (
-        f"the adapter {source} needs another base than {home}: {{}}; correct base_model_name_or_path in its "
-        f"{ADAPTER_CONFIG}"
-    )
-    if not any((Path(source) / name).is_file() for name in _WEIGHTS):
-        raise FileNotFoundError(f"the adapter {source} ({MODEL_KEY}) lacks {_WEIGHTS[0]}; fetch or export it again")
     with one_line_load_errors("adapter", source, MODEL_KEY):
         if json.loads((Path(source) / ADAPTER_CONFIG).read_text()).get("megatron_config"):
             raise ValueError(
@@ -91,12 +62,16 @@ def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
         saved = {name for name in load_peft_weights(source, device="cpu") if ".lora_" in name}
     try:
         model = PeftModel.from_pretrained(base, source, adapter_name=POLICY, is_trainable=True)
+        held = get_peft_model_state_dict(model, adapter_name=POLICY, save_embedding_layers=False)
+        wrong = sorted(saved ^ {name for name in held if ".lora_" in name})
+        fault = f"{len(wrong)} weights have no counterpart, such as {wrong[0]}" if wrong else ""
     except (RuntimeError, ValueError) as error:
-        raise UsageError(wrong_base.format(" ".join(str(error).split())[:200])) from error
-    held = get_peft_model_state_dict(model, adapter_name=POLICY, save_embedding_layers=False)
-    wrong = sorted(saved ^ {name for name in held if ".lora_" in name})
-    if wrong:
-        raise UsageError(wrong_base.format(f"{len(wrong)} weights have no counterpart, such as {wrong[0]}"))
+        fault = " ".join(str(error).split())[:200]
+    if fault:
+        raise UsageError(
+            f"the adapter {source} needs another base than {home}: {fault}; correct base_model_name_or_path in its "
+            f"{ADAPTER_CONFIG}"
+        )
     return model
 
 
@@ -104,7 +79,16 @@ def lora_config(lora: LoRA, model: Any) -> Any:
     """PEFT's configuration of an adapter for a model."""
     from peft import LoraConfig
 
-    require_targets(lora, model)
+    wanted, layers = lora.target_modules, dict(unwrap_peft(model).named_modules())
+    known = [f".{name}" for name in layers]
+    missing = [one for one in wanted if not any(name.endswith(f".{one}") for name in known)]
+    if not isinstance(wanted, str) and missing:  # PEFT silently leaves these out, and refuses a text that fits nothing
+        linear = (name for name, layer in layers.items() if isinstance(layer, nn.Linear))
+        there = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in linear))
+        raise UsageError(
+            f"lora.target_modules names {', '.join(missing)}, which the model does not have: use all-linear, or a list "
+            f"of some of {there}"
+        )
     return LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,

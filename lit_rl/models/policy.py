@@ -56,9 +56,7 @@ class Policy(nn.Module, TypedArguments, ABC):
     @property
     def device(self) -> torch.device:
         """Device that computes with the weights; those of ``fsdp2`` may wait on the CPU (``offload``)."""
-        first = next(self.parameters(), None)
-        if first is None:
-            raise UsageError(f"{type(self).__name__} has no weights yet: call its load() first")
+        first = next(self.parameters())
         return device_of(first.device_mesh) if isinstance(first, DTensor) else first.device
 
     @abstractmethod

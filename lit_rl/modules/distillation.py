@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 from torch import Tensor
 
@@ -108,11 +108,6 @@ class Distillation(GRPO):
             raise UsageError(
                 "without hindsight, a teacher that is the policy is identical to it: set hindsight, or take another "
                 "model or the reference"
-            )
-        if teacher is policy:
-            raise UsageError(
-                "the teacher is the same object as the policy and would be frozen: load it a second time, or give "
-                "teacher='policy' or 'reference'"
             )
         self.teacher, self.hindsight, self.distil = teacher, hindsight, distil
         self.reads_reference = teacher == "reference"
@@ -217,23 +212,16 @@ class Distillation(GRPO):
         elif isinstance(self.teacher, Policy):
             self.teacher.load()
             self.teacher.requires_grad_(False)
-            _require_same_vocabulary(self.policy, self.teacher)
+            ours, theirs = (getattr(one, "tokenizer", None) for one in (self.policy, self.teacher))
+            if ours is not None and theirs is not None:
+                differing = sorted(dict(ours.get_vocab().items() ^ theirs.get_vocab().items()))
+                if differing:
+                    raise UsageError(
+                        f"teacher: expected the policy's tokenizer, got one with {len(differing)} differing tokens, "
+                        f"such as {', '.join(map(repr, differing[:3]))}; a teacher scores the policy's token ids, so "
+                        "take a model of the same family"
+                    )
             self.scorer = NoGradScorer(self.teacher, own=self.teacher)
         else:
             self.scorer = self.reference if self.teacher == "reference" else NoGradScorer(self.policy)
         self.configure_threads()  # for the teacher, too
-
-
-def _require_same_vocabulary(policy: Policy, teacher: Policy) -> None:
-    """Check whether an id is the same token to policy and teacher."""
-    tokenizers: list[Any] = [getattr(model, "tokenizer", None) for model in (policy, teacher)]
-    if None in tokenizers:
-        return
-    ours, theirs = (tokenizer.get_vocab() for tokenizer in tokenizers)
-    differing = sorted(token for token in ours.keys() | theirs.keys() if ours.get(token) != theirs.get(token))
-    if differing:
-        named = ", ".join(map(repr, differing[:3]))
-        raise UsageError(
-            f"teacher: expected the policy's tokenizer, got one with {len(differing)} differing tokens, for example "
-            f"{named}; a teacher scores the policy's token ids, so take a model of the same family"
-        )

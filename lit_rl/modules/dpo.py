@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from lit_rl.data.preferences import pair_from_problem
-from lit_rl.math.masking import aggregate, loss_denominator, require_constants
+from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import NoGradScorer
 from lit_rl.modules.text_module import Metrics, TextModule, TextOptions
@@ -145,8 +145,7 @@ def implicit_rewards(logprobs: Tensor, ref_logprobs: Tensor, *, beta: float) -> 
         >>> implicit_rewards(torch.tensor([-3.0]), torch.tensor([-5.0]), beta=0.1)
         tensor([0.2000])
     """
-    require_constants(logprobs, ref_logprobs=ref_logprobs)
-    return beta * (logprobs - ref_logprobs)
+    return beta * (logprobs - ref_logprobs.detach())
 
 
 def preference_loss(

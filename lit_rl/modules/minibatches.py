@@ -194,12 +194,3 @@ def stale_row_mask(completions: Completions, version: int) -> Tensor:
     """[N] bool: rows that other weights than those of this version sampled."""
     versions = completions.weights_versions or [version] * len(completions)
     return torch.tensor([sampled_by != version for sampled_by in versions], dtype=torch.bool)
-
-
-def require_unfiltered(sampling: Sampling, what: str, remedy: str = "") -> None:
-    """Check whether samples come from all tokens, so that the sampler's probabilities are the policy's."""
-    if sampling.top_k or sampling.top_p < 1:
-        raise UsageError(
-            f"{what}, but top_k={sampling.top_k} and top_p={sampling.top_p} exclude tokens and so change the sampler's "
-            f"probabilities: leave both out{', ' + remedy if remedy else ''}"
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -32,33 +32,14 @@ def policy_config_json(module: object, policy: Policy) -> str | None:
     return json.dumps(config, default=lambda value: dict(value) if isinstance(value, Mapping) else str(value))
 
 
-_COMPARED = 100
-"""Training problems from whose chats the part that all share is found."""
-
-
 def describe_task(task: TaskDataModule | None) -> dict[str, Any] | None:
-    """Describe a task's prompts: its name, its chat with a placeholder for what differs, and all stop strings."""
+    """Describe a task's prompts: its name, its chat with a placeholder for the problem, and all stop strings."""
     problems = [] if task is None else task.problems("train")
     if task is None or not problems:
         return None
     stops = dict.fromkeys(stop for problem in problems for stop in problem.stop_strings)
-    chats = [one.prompt for one in problems[:_COMPARED] if not isinstance(one.prompt, str)]
-    messages = zip(*chats, strict=True) if len({len(chat) for chat in chats}) == 1 else ()
-    chat = [{**same[0], "content": _common_template([one["content"] for one in same])} for same in messages]
+    chat = [] if isinstance(problems[0].prompt, str) else [{"role": "user", "content": PLACEHOLDER}]
     return {"name": task.name, "chat": task.chat or chat, "stop_strings": list(stops)}
-
-
-def _common_template(texts: Sequence[str]) -> str:
-    if len({*texts}) == 1:
-        return texts[0]
-    start = _common_start(texts)
-    end = _common_start([text[len(start) :][::-1] for text in texts])[::-1]
-    return f"{start}{PLACEHOLDER}{end}"
-
-
-def _common_start(texts: Sequence[str]) -> str:
-    first, last = min(texts), max(texts)
-    return next((first[:at] for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), first)
 
 
 def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Path, trust: Iterable[str] = ()) -> Any:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError, short_repr
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.math.kl import KLKind, kl_estimate, kl_penalised_rewards
 from lit_rl.math.losses import (
     CISPO,
@@ -187,19 +187,14 @@ class Objective:
         )
         loss = self.loss.token_losses(tokens)
         who = f"{type(self.loss).__name__}.token_losses"
-        if not isinstance(loss, Tensor) or loss.shape != logprobs.shape:
-            got = str(tuple(loss.shape)) if isinstance(loss, Tensor) else short_repr(loss)
-            raise ArgumentError(who, f"one loss per token, {tuple(logprobs.shape)}", got)
-        if logprobs.requires_grad and not loss.requires_grad:
-            raise ArgumentError(who, "losses with a gradient", "none", "compute them from tokens.logprobs undetached")
+        if loss.shape != logprobs.shape or (logprobs.requires_grad and not loss.requires_grad):
+            got = f"{tuple(loss.shape)} {'with' if loss.requires_grad else 'without'} a gradient"
+            raise ArgumentError(who, f"losses {tuple(logprobs.shape)}, with the gradient of tokens.logprobs", got)
         metrics = {APPROXIMATE_KL: approximate_kl(logprobs.detach(), old_logprobs, mask)}
         metrics |= self.loss.metrics(tokens)
         kl_weights: Tensor | float = 1.0  # from the sampler to where the updates began; kl_estimate goes on from there
         if isinstance(self.correction, Correction):
-            weights = self.correction.weights(tokens).detach()
-            if weights.shape != logprobs.shape:
-                who, got = f"{type(self.correction).__name__}.weights", str(tuple(weights.shape))
-                raise ArgumentError(who, f"one weight per token, {tuple(logprobs.shape)}", got)
+            weights = self.correction.weights(tokens).detach().expand_as(loss)
             loss = weights * loss
             kl_weights = weights
             metrics["correction/weight"] = masked_mean(weights, mask)

@@ -29,15 +29,13 @@ from lit_rl.modules.settings import EvaluationConfig, Optimization
 from lit_rl.modules.setup_check import (
     check_setup,
     limit_precision_conversion,
-    require_extendable,
-    require_playable_problems,
     task_of,
     warn_about_high_rates,
 )
 from lit_rl.modules.update_trace import NotFiniteError, Snapshot, likely_cause_of_nonfinite, weight_and_gradient_norms
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
-from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory, require_infrastructure
+from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory
 from lit_rl.run_files.settings import setting_values_by_name
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
@@ -132,7 +130,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def setup(self, stage: str) -> None:
         check_strategy(self.trainer.strategy)
         check_setup(self, stage)
-        require_playable_problems(self.collector.environment, self.trainer, stage, train=self.samples_to_train)
         limit_precision_conversion(self.trainer)
         self.collector.open()
         if self.rewards is not None:
@@ -143,8 +140,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
             datamodule.set_problem_filter(self.filter_problems)
-        if self.collector.environment.max_turns > 1:
-            require_extendable(self.policy.codec, self.trainer)
         self.configure_threads()
         keep_freed_memory(self.trainer.strategy.root_device)
 
@@ -206,12 +201,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def on_train_end(self) -> None:
         unfreeze_gc()
 
-    def on_train_epoch_start(self) -> None:
-        shown: Any = self.trainer.progress_bar_callback
-        bar = getattr(shown, "train_progress_bar", None) if getattr(shown, "is_enabled", False) else None
-        if self.clock.steps_left is not None and bar is not None and bar.total is not None:
-            bar.total = min(bar.total, self.clock.steps_left)
-
     def stop_at_limit(self) -> None:
         """End the run at the clock's limit."""
         if self.clock.is_over:
@@ -243,13 +232,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.update.gradient_clip_norm
 
     def configure_optimizers(self) -> Any:
-        groups: list[dict[str, Any]] = [
-            {"params": group, "name": name} for name, group in self.parameter_groups().items()
-        ]
-        for group in groups:
-            if not group["params"]:
-                raise UsageError(f"no weight of the {group['name']} is trainable (requires_grad=False): unfreeze some")
-        return self.build_optimizer_and_schedule(groups)
+        return self.build_optimizer_and_schedule(
+            [{"params": group, "name": name} for name, group in self.parameter_groups().items()]
+        )
 
     def build_optimizer_and_schedule(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
@@ -382,7 +367,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.progress.begin("predict")
         with torch.no_grad(), eval_mode(self.policy):
             rollout = self.collector.collect(batch, self.evaluate.predict, StreamKey(self.seed, "predict", 0))
-        require_infrastructure(rollout, self.collector.settings.max_failures)
+        self.collector.refuse_lost_programs(rollout)
         rewards = {} if self.rewards is None else {"predict": self.rewards(rollout.completions, rollout.judgements)}
         return Evaluated({"predict": rollout}, rewards)
 

@@ -16,20 +16,20 @@ Letters: N completions, T completion tokens, n rows of a micro-batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lit_rl.errors import ArgumentError, UsageError, short_repr
+from lit_rl.errors import UsageError
 from lit_rl.math.advantages import GAE, TokenAdvantages
 from lit_rl.math.masking import (
     SumOverRanks,
     aggregate,
+    masked_mean,
     masked_moments,
     masked_whiten,
-    require_constants,
 )
 from lit_rl.math.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
@@ -117,12 +117,7 @@ class PPO(RolloutModule):
             credit = torch.where(truncated[:, None], open_end, credit)
         mask, bootstrap = treat_truncation(counted, truncated, tail_values, treatment=treatment)
         token_rewards = self.objective.token_rewards(credit, logprobs, mask)
-        estimated: Any = self.estimator.estimate(token_rewards, values, mask, bootstrap)
-        shapes = [tuple(one.shape) for one in estimated] if isinstance(estimated, tuple) else short_repr(estimated)
-        if shapes != [tuple(mask.shape)] * 2:
-            wanted = f"advantages and returns, each {tuple(mask.shape)}"
-            raise ArgumentError(f"{type(self.estimator).__name__}.estimate", wanted, str(shapes))
-        advantages, returns = estimated
+        advantages, returns = self.estimator.estimate(token_rewards, values, mask, bootstrap)
         if self.estimator.whiten:
             advantages = masked_whiten(advantages, mask, sum_over_ranks=sum_over_ranks)
         return Experience(
@@ -159,18 +154,13 @@ class PPO(RolloutModule):
     def microbatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
         if self.clock.count >= self.critic_update.warmup_rollouts:
             yield self.policy_loss(micro, denominator)
-        with self.critic.activation_context():
-            yield self.value_loss_and_metrics(micro, denominator)
-
-    def value_loss_and_metrics(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Squared error of the critic, divided by the number of its targets."""
         assert micro.old_values is not None and micro.returns is not None
-        values, _ = self.critic(micro.completions)
-        loss = clipped_value_loss(values, micro.old_values, micro.returns, value_clip=self.critic_update.value_clip)
-        mask = micro.loss_mask
-        metrics = {"critic/value_loss": (loss.detach() * mask).sum() / mask.sum().clamp(min=1)}
-        reduced = aggregate(loss, mask, mode=self.update.aggregate, denominator=denominator)
-        return self.critic_update.coef * reduced, metrics
+        settings, mask = self.critic_update, micro.loss_mask
+        with self.critic.activation_context():
+            values, _ = self.critic(micro.completions)
+            loss = clipped_value_loss(values, micro.old_values, micro.returns, value_clip=settings.value_clip)
+            reduced = aggregate(loss, mask, mode=self.update.aggregate, denominator=denominator)
+            yield settings.coef * reduced, {"critic/value_loss": masked_mean(loss.detach(), mask)}
 
     # -- what learns ---------------------------------------------------------------------------------------
 
@@ -236,7 +226,7 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, v
         >>> clipped_value_loss(values, old, returns, value_clip=0.2)  # counts as 0.7: 1/2 * 0.3^2
         tensor([[0.0450]])
     """
-    require_constants(values, old_values=old_values, returns=returns)
+    old_values, returns = old_values.detach(), returns.detach()
     error = (values - returns).square()
     if value_clip is None:
         return 0.5 * error

@@ -30,7 +30,6 @@ from lit_rl.modules.minibatches import (
     Minibatch,
     equalize_microbatch_count,
     make_minibatches,
-    require_unfiltered,
     stale_row_mask,
     zero_weight_row,
 )
@@ -48,8 +47,6 @@ from lit_rl.rollout import (
     Rollout,
     RolloutConfig,
     RunnerFactory,
-    notify_callbacks,
-    require_infrastructure,
 )
 from lit_rl.rollout.sampler_check import add_effective_sample_size
 from lit_rl.signature_check import PositiveInt
@@ -130,20 +127,15 @@ class RolloutModule(PolicyModule):
             clock=StepClock("rollout", max_rollouts),
             seed=seed,
         )
-        if self.rewards is None:
-            raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
         # Under a filter the sampler's probabilities are those of fewer tokens.
-        filtered = bool(sampling.top_k) or sampling.top_p < 1
-        off_policy = bool(collect.staleness) or not (self.collector.engine.shares_weights or filtered)
+        off_policy = bool(collect.staleness) or not (self.collector.engine.shares_weights or sampling.filters)
         self._chose_correction = objective.correction == "auto" and off_policy
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
         objective.refuse_wrong_aggregate(update.aggregate)
         if off_policy:
             objective.refuse_uncorrected_penalty()
-        _require_samples_and_correction(collect, objective, sampling)
-        if name := objective.sampler_logprobs_reader:
-            require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
-        if filtered:
+        _refuse_wrong_samples(collect, objective, sampling)
+        if sampling.filters:
             rank_zero_warn(
                 "the training sampler uses top_k or top_p, but gradients are of the unfiltered policy: they are biased "
                 "and its entropy falls; leave both out of model.sampling (model.evaluate may have them)"
@@ -217,7 +209,7 @@ class RolloutModule(PolicyModule):
         with eval_mode(self):  # dropout off for old, new and reference alike: the first ratio is 1
             with torch.no_grad():
                 rollout = self.collect(batch)
-                require_infrastructure(rollout, self.collector.settings.max_failures)
+                self.collector.refuse_lost_programs(rollout)
                 self.progress.enter("rewarding")
                 rewards = self.compute_rewards(rollout)
                 collected = time.perf_counter()
@@ -236,7 +228,10 @@ class RolloutModule(PolicyModule):
         means.merge(before)
         means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
         metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
-        notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
+        callbacks: list[Any] = self.trainer.callbacks  # type: ignore[attr-defined]  # set by a connector
+        for callback in callbacks:
+            if hasattr(callback, "on_rollout_end"):
+                callback.on_rollout_end(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
 
     def collect(self, batch: Sequence[Problem]) -> Rollout:
         """N judged rows for B problems."""
@@ -378,9 +373,8 @@ class RolloutModule(PolicyModule):
         The same however they are split over micro-batches and ranks. Gradients are averaged over ranks afterwards, so
         each rank divides by its share of the total.
         """
-        mode = self.update.aggregate
-        constant = self.sampling.max_tokens if mode == "sequence_sum_constant" else None
-        return sum_over_ranks(loss_denominator(minibatch.loss_mask, mode, constant_tokens=constant)) / world_size()
+        mask, limit = minibatch.loss_mask, self.sampling.max_tokens
+        return sum_over_ranks(loss_denominator(mask, self.update.aggregate, constant_tokens=limit)) / world_size()
 
     def crash_snapshot(self) -> Snapshot:
         return {"rollout": self.clock.count} | self.trace.crash_snapshot()
@@ -393,9 +387,11 @@ class RolloutModule(PolicyModule):
         num_stale = int(stale_row_mask(completions, self.policy.version).sum())
         if may_be_stale:
             num_stale = max_over_ranks(num_stale, self.policy.device)
-        if num_stale:
-            what = f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's"
-            require_unfiltered(self.sampling, what, "or use an engine that samples with the present weights")
+        if num_stale and self.sampling.filters:
+            raise UsageError(
+                f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's, "
+                f"but {self.sampling.filters}: leave both out, or use an engine that samples with the present weights"
+            )
         # One update of the weights that sampled: every ratio is 1. With a correction ratios begin at the present
         # weights, whichever sampled.
         self.on_policy = self.update.steps == 1 and (not num_stale or self.objective.correction is not None)
@@ -505,8 +501,9 @@ class RolloutModule(PolicyModule):
         self.collector.load_pending(checkpoint, resumes=self.is_fitting)
 
 
-def _require_samples_and_correction(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> None:
-    if collect.staleness and not objective.sampler_logprobs_reader:
+def _refuse_wrong_samples(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> None:
+    reader = objective.sampler_logprobs_reader
+    if collect.staleness and not reader:
         raise UsageError(
             "collect.staleness=1 trains on off-policy rows, which need importance weights: "
             "set objective.correction, such as lit_rl.math.losses.TruncatedWeights, or staleness to 0"
@@ -515,4 +512,8 @@ def _require_samples_and_correction(collect: RolloutConfig, objective: Objective
         raise UsageError(
             f"max_resamples={collect.max_resamples} compares completions of a group, got num_samples="
             f"{sampling.num_samples}: set num_samples to 2 or more, or max_resamples to 0"
+        )
+    if reader and sampling.filters:
+        raise UsageError(
+            f"{reader} compares the sampler's probabilities with the policy's, but {sampling.filters}: leave both out"
         )

@@ -18,7 +18,6 @@ from torch import optim
 
 from lit_rl.data.task import Split, SplitTask, TaskDataModule
 from lit_rl.errors import UsageError
-from lit_rl.models.codecs.codec import Codec
 from lit_rl.reports.diagnosis.history import MAX_ADAM_LR
 from lit_rl.rollout import Environment
 from lit_rl.rollout.environment import feedback_check
@@ -136,6 +135,24 @@ def _describe_missing_limit(module: Any, stage: str) -> str:
     )
 
 
+def _describe_unplayable_problems(module: Any, stage: str) -> str:
+    """A problem that the environment cannot play gets one turn; a task of which it can play none is refused."""
+    environment: Environment = module.collector.environment
+    if environment.max_turns < 2:
+        return ""
+    for of, split in sampled_tasks_and_splits(module.trainer, stage, train=module.samples_to_train):
+        problems = of.problems(split)
+        reasons = [environment.reason_unplayable(problem) for problem in problems]
+        refused = [reason for reason in reasons if reason]
+        if refused and len(refused) == len(problems):
+            return refused[0]
+        if problems:
+            feedback_check(environment, problems[reasons.index("")])
+        if refused:
+            rank_zero_info(f"{of.name}: {len(refused)} of {len(problems)} {split} problems have one turn only")
+    return ""
+
+
 def _has_user_callback(callbacks: list[pl.Callback]) -> bool:
     """Return whether there is a callback of the user's own, which may do what ours do not."""
     return any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in callbacks)
@@ -148,6 +165,7 @@ CHECKS_THAT_RAISE: tuple[Check, ...] = (
     _describe_missing_problems,
     _describe_scaled_precision,
     _describe_missing_sandbox,
+    _describe_unplayable_problems,
 )
 CHECKS_THAT_WARN: tuple[Check, ...] = (_describe_validation_overlap, _describe_missing_measure, _describe_missing_limit)
 
@@ -173,32 +191,6 @@ def sampled_tasks_and_splits(trainer: pl.Trainer, stage: str, *, train: bool) ->
     if task is not None and (stage in ("test", "predict") or (stage == "fit" and train)):
         found.append((task, _SPLITS[stage]))
     return found
-
-
-def require_playable_problems(environment: Environment, trainer: pl.Trainer, stage: str, *, train: bool) -> None:
-    """Check whether an environment can play the problems of this stage.
-
-    A problem that it cannot play gets one turn; a task of which it can play none is refused.
-    """
-    for of, split in sampled_tasks_and_splits(trainer, stage, train=train) if environment.max_turns > 1 else ():
-        problems = of.problems(split)
-        reasons = [environment.reason_unplayable(problem) for problem in problems]
-        refused = [reason for reason in reasons if reason]
-        if refused and len(refused) == len(problems):
-            raise UsageError(refused[0])
-        if problems:
-            feedback_check(environment, problems[reasons.index("")])
-        if refused:
-            rank_zero_info(f"{of.name}: {len(refused)} of {len(problems)} {split} problems have one turn only")
-
-
-def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
-    """Check whether conversations about the task's problems can have a second turn, as the policy writes them."""
-    task = task_of(trainer)
-    for of in [task, *(task.validation_tasks or ())] if task is not None else []:
-        for split in ("train", "validation"):
-            for problem in of.problems(split):
-                codec.require_extendable(problem)
 
 
 def limit_precision_conversion(trainer: pl.Trainer) -> None:

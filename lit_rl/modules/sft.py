@@ -82,8 +82,7 @@ def demonstration(problem: Problem) -> str:
     """The completion to imitate: the task's own, or the reference in the form the prompt asks for."""
     if "demonstration" in problem.fields:
         return str(problem.fields["demonstration"])
-    if problem.reference is None:
-        raise UsageError(f"problem {problem.task_id} has neither a demonstration nor a reference: SFT needs one")
+    assert problem.reference is not None
     if problem.continues_program and problem.reference.strip("\n")[:1] in (" ", "\t"):
         raise UsageError(
             f"the reference of problem {problem.task_id} is an indented function body: give the whole program, "

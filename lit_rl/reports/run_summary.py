@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lit_rl.reports.improvement import format_with_interval
-from lit_rl.rollout.records import TrainedModule
 
 Rows = list[tuple[str, str]]
 """Pairs of a label and the text next to it, one per line."""
@@ -30,7 +30,7 @@ _KNOWN = (
 """Beginnings of metrics of a sampling that its line has, or that only the logs have."""
 
 
-def run_header_rows(trainer: pl.Trainer, module: TrainedModule) -> Rows:
+def run_header_rows(trainer: pl.Trainer, module: Any) -> Rows:
     """The method, policy and task, the devices, the batch of a rollout or update, and where the run logs."""
     task, ranks = trainer.datamodule, trainer.world_size  # type: ignore[attr-defined]
     on = f" on {task.name}" if hasattr(task, "name") else ""
@@ -44,7 +44,7 @@ def run_header_rows(trainer: pl.Trainer, module: TrainedModule) -> Rows:
     return [*rows, *log_folder_rows(trainer)]
 
 
-def describe_policy_size(module: TrainedModule) -> str:
+def describe_policy_size(module: Any) -> str:
     """The policy's source and size."""
     parameters = list(module.policy.parameters())
     total, trained = (sum(p.numel() for p in some) for some in (parameters, [p for p in parameters if p.requires_grad]))
@@ -66,7 +66,7 @@ def tensorboard_loggers(trainer: pl.Trainer) -> list[TensorBoardLogger]:
     return [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
 
 
-def validation_summary_rows(trainer: pl.Trainer, module: TrainedModule, metrics: Mapping[str, float]) -> Rows:
+def validation_summary_rows(trainer: pl.Trainer, module: Any, metrics: Mapping[str, float]) -> Rows:
     """The policy, a line for each sampling, other metrics, and where the numbers are."""
     rows = [("policy", describe_policy_size(module))]
     if trainer.ckpt_path:
@@ -80,7 +80,7 @@ def validation_summary_rows(trainer: pl.Trainer, module: TrainedModule, metrics:
     return [*rows, *log_folder_rows(trainer)]
 
 
-def sampling_line(module: TrainedModule, prefix: str, metrics: Mapping[str, float]) -> str:
+def sampling_line(module: Any, prefix: str, metrics: Mapping[str, float]) -> str:
     """pass@k with its 95% interval, mean reward, how many problems, and how programs ended."""
     own = {name.removeprefix(f"{prefix}/"): v for name, v in metrics.items() if name.startswith(f"{prefix}/")}
     passes = [name for name in own if name.startswith("pass@") and "/" not in name]

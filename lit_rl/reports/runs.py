@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.errors import UsageError
-from lit_rl.foreign_files import require_regular
+from lit_rl.foreign_files import open_regular
 from lit_rl.run_files.files import METRICS_FILE, ROLLOUTS_FILE, read_metrics, read_rollouts
 from lit_rl.run_files.records import Curve, Diagnosis, RecordedRollout
 from lit_rl.run_files.settings import read_settings, setting_texts_by_name, without_seeds
@@ -86,10 +86,6 @@ def find_run_folders(run: str | Path) -> list[Path]:
     What ``lit-rl validate`` or ``test`` logged below a run is no run, unless there is nothing else.
     """
     files = sorted(file for name in (METRICS_FILE, _EVENTS) for file in Path(run).rglob(name))
-    if not files:
-        raise FileNotFoundError(
-            f"no {METRICS_FILE} and no TensorBoard event files below {run}: give the folder that a run logged to"
-        )
     folders = list(dict.fromkeys(file.parent for file in files))
     return [folder for folder in folders if folder.name not in MEASURED_ALONE] or folders
 
@@ -113,7 +109,9 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
             )
             runs.append(Run(folder.name, folder, clock, kind, curves, diagnoses, settings))
     if not runs:
-        raise UsageError(f"{', '.join(folders)} has no records yet: try again after the first rollout")
+        raise UsageError(
+            f"no numbers of a run below {', '.join(folders)}: give the folder that it logs to, after its start"
+        )
     names = run_labels([run.folder.resolve() for run in runs])
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
@@ -169,7 +167,7 @@ def _read_event_curves(folder: Path) -> dict[str, Curve]:
     if not files:
         return {}
     for file in files:
-        require_regular(file)
+        open_regular(file).close()
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})

@@ -15,7 +15,7 @@ from lit_rl.execution.interface import Verdict
 from lit_rl.math.pass_at_k import pass_at_k
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
-from lit_rl.training.ranks import Means
+from lit_rl.training.ranks import Means, gather_over_ranks
 from lit_rl.types import Judgement, Problem
 
 
@@ -134,54 +134,38 @@ class PassAtKMetric(Metric):
         return sum(estimates) / len(estimates) if estimates else float("nan")
 
 
-class ProblemCountsMetric(Metric):
-    """Number of problems of all ranks, and the median size of the programs found, where completions are texts."""
+def problem_counts(judgements: Sequence[Judgement]) -> dict[str, float]:
+    """Number of problems, and the median size of the programs found where completions are texts; all ranks call.
 
-    full_state_update = False
-    num_problems: Tensor
-    num_texts: Tensor
-    program_bytes: list[Tensor]
-    """[programs] int64, rollout by rollout."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_state("num_problems", torch.tensor(0), dist_reduce_fx="sum")
-        self.add_state("num_texts", torch.tensor(0), dist_reduce_fx="sum")
-        self.add_state("program_bytes", [], dist_reduce_fx="cat")
-
-    def update(self, rollout: Rollout) -> None:
-        """Count the problems of a rollout, which come in no other one, and the bytes of its programs."""
-        self.num_problems += len({judgement.problem.task_id for judgement in rollout.judgements})
-        self.num_texts += sum(has_text_completions(judgement.problem) for judgement in rollout.judgements)
-        programs = [judgement.program for judgement in rollout.judgements if judgement.program is not None]
-        sizes = [program.end - program.start for program in programs]
-        self.program_bytes.append(torch.tensor(sizes, dtype=torch.long, device=self.device))
-
-    def compute(self) -> dict[str, float]:
-        """Return the counts by the names they are logged under."""
-        counts = {"num_problems": float(self.num_problems)}
-        if self.num_texts > 0:
-            counts["median_program_bytes"] = float(median(dim_zero_cat(self.program_bytes).tolist() or [0]))
-        return counts
+    Each problem is judged on one rank.
+    """
+    sizes = [one.program.end - one.program.start for one in judgements if one.program is not None]
+    texts = any(has_text_completions(one.problem) for one in judgements)
+    of_ranks = gather_over_ranks((len({one.problem.task_id for one in judgements}), texts, sizes))
+    counts = {"num_problems": float(sum(number for number, *_ in of_ranks))}
+    if any(texts for _, texts, _ in of_ranks):
+        counts["median_program_bytes"] = float(median([size for *_, found in of_ranks for size in found] or [0]))
+    return counts
 
 
 def _add_verdict_metrics(means: Means, judgements: Sequence[Judgement], of: str = "") -> None:
     verdicts = [judgement.outcome.verdict for judgement in judgements_of_programs(judgements)]
     for verdict in Verdict:
         means.add_sum(f"{of}verdict/{verdict}_fraction", verdicts.count(verdict), len(verdicts))
+    _add_pass_rate(means, verdicts, f"{of}execution/pass_rate")
+
+
+def _add_pass_rate(means: Means, verdicts: Sequence[Verdict], name: str) -> None:
     judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
-    means.add_sum(f"{of}execution/pass_rate", verdicts.count(Verdict.PASSED), judged)
+    means.add_sum(name, verdicts.count(Verdict.PASSED), judged)
 
 
 def _add_turn_metrics(means: Means, rollout: Rollout) -> None:
     verdicts_by_turn = []
     for number in range(1, rollout.max_turns + 1):
-        verdicts = [
-            judgement.outcome.verdict for judgement in judgements_of_programs(rollout.judgements_after_turn(number))
-        ]
-        judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
-        verdicts_by_turn.append(verdicts)
-        means.add_sum(f"execution/pass_rate/turn_{number}", verdicts.count(Verdict.PASSED), judged)
+        judgements = judgements_of_programs(rollout.judgements_after_turn(number))
+        verdicts_by_turn.append([judgement.outcome.verdict for judgement in judgements])
+        _add_pass_rate(means, verdicts_by_turn[-1], f"execution/pass_rate/turn_{number}")
     means.add_sum("turns/used", sum(map(len, rollout.turn_judgements)), len(rollout.judgements))
     ends = zip(verdicts_by_turn[0], verdicts_by_turn[-1], strict=True)
     judged_ends = [pair for pair in ends if Verdict.INFRASTRUCTURE_FAILURE not in pair]

@@ -14,12 +14,8 @@ if TYPE_CHECKING:
     from lit_rl.rollout.records import InfrastructureError as InfrastructureError
     from lit_rl.rollout.records import Judge as Judge
     from lit_rl.rollout.records import Rollout as Rollout
-    from lit_rl.rollout.records import RolloutWatcher as RolloutWatcher
-    from lit_rl.rollout.records import TrainedModule as TrainedModule
     from lit_rl.rollout.records import find_program as find_program
-    from lit_rl.rollout.records import notify_callbacks as notify_callbacks
     from lit_rl.rollout.records import reference_answer as reference_answer
-    from lit_rl.rollout.records import require_infrastructure as require_infrastructure
     from lit_rl.rollout.repair import Repair as Repair
     from lit_rl.rollout.rollout_collector import RolloutCollector as RolloutCollector
     from lit_rl.rollout.rollout_collector import RolloutConfig as RolloutConfig

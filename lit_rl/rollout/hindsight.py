@@ -28,7 +28,6 @@ FEEDBACK_BEFORE_A_PROGRAM = "{comment}\n{prompt}"
 SOLUTION = "{prompt}\n\nThis answer is correct:\n\n```{language}\n{program}\n```\n\nGive a correct answer of your own."
 SOLUTION_BEFORE_A_PROGRAM = "{program}\n\n{prompt}"
 Prompt = str | tuple[Message, ...]
-_OF_SOLUTION = ("prompt", "program_prefix", "language", "solution", "program")
 _OF_FEEDBACK = ("prompt", "program_prefix", "attempt", "feedback", "comment", "case")
 
 
@@ -46,8 +45,6 @@ class Hindsight(TypedArguments):
             solution made of it; of a chat the last user message), ``{attempt}`` (the row's last turn) and, as in
             :class:`~lit_rl.rollout.Repair`, ``{feedback}``, ``{comment}``, ``{case}`` and ``{program_prefix}``.
             ``None`` for one without the attempt, which fits the prompt's form.
-        solution_template: likewise, with ``{solution}`` (the other row's last turn), ``{program}`` (its whole program),
-            ``{language}``, ``{prompt}`` and ``{program_prefix}``.
 
     Source:
         Hübotter et al. 2026 (SDPO), https://arxiv.org/abs/2601.20802
@@ -57,26 +54,19 @@ class Hindsight(TypedArguments):
         self,
         shows: Literal["feedback", "solution", "both"] = "both",
         feedback_template: str | None = None,
-        solution_template: str | None = None,
     ) -> None:
-        self.shows = shows
-        self.feedback_template, self.solution_template = feedback_template, solution_template
+        self.shows, self.feedback_template = shows, feedback_template
         if feedback_template is not None:
             feedback_template.format(**dict.fromkeys(_OF_FEEDBACK, ""))
-        if solution_template is not None:
-            solution_template.format(**dict.fromkeys(_OF_SOLUTION, ""))
 
     def require_any_hint(self, problems: Sequence[Problem], num_samples: int) -> None:
         """Refuse problems of which none has a public check that runs programs, with groups of one row."""
         checks = (problem.public_check for problem in problems)
         tells = self.shows != "solution" and any(check is not None and check.runs_program for check in checks)
         if not tells and (self.shows == "feedback" or num_samples < 2):
-            solutions = "set sampling.num_samples to 2 or more, so that others' solutions can be shown"
-            if self.shows == "solution":
-                raise UsageError(f"hindsight has nothing to show: {solutions}")
             raise UsageError(
-                "hindsight needs feedback: no training problem has a public_check that runs programs; make some of the "
-                "task's cases public" + ("" if self.shows == "feedback" else f", or {solutions}")
+                "hindsight has nothing to show: feedback needs a public_check that runs programs, which no training "
+                "problem has, and a solution of another row sampling.num_samples of 2 or more"
             )
 
     def prompts_with_hints(self, rollout: Rollout, codec: Codec, runner: ProgramRunner | None) -> list[Prompt | None]:
@@ -126,14 +116,11 @@ class Hindsight(TypedArguments):
         continues, prompt = problem.continues_program, problem.prompt
         if (solved := self._next_solved_row(rollout, row)) is not None:
             program = rollout.judgements[solved].program
-            template = self.solution_template or (SOLUTION_BEFORE_A_PROGRAM if continues else SOLUTION)
             prompt = _fill_template(
-                template,
+                SOLUTION_BEFORE_A_PROGRAM if continues else SOLUTION,
                 prompt,
                 codec,
-                program_prefix=problem.program_prefix if continues else "",
                 language=problem.check.language,
-                solution=rollout.completions.turns[solved][-1].text,
                 program="" if program is None else program.source.strip("\n"),
             )
         if outcome is not None and outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE):

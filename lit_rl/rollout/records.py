@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-import lightning.pytorch as pl
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lit_rl.errors import LitRLError
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.execution.program import Wanted, prefix_and_source
-from lit_rl.models.policy import Policy
-from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.training.progress import Progress, StepClock
-from lit_rl.types import Completions, Experience, Judgement, Problem, Program, Sampling
+from lit_rl.types import Completions, Experience, Judgement, Problem, Program
 
 
 @dataclass(frozen=True)
@@ -51,6 +46,10 @@ class Rollout:
 
 class FinishedRollout(NamedTuple):
     """A training rollout of one rank with its rewards, experience and metrics.
+
+    ``on_rollout_end(trainer, module, finished)`` of each callback that has it is called with one after the updates, on
+    every rank, inside the training step: ``module.log`` works there, and ``module.clock.count`` counts this rollout.
+    They are the objects that the update used; a callback must not change them.
 
     Attributes:
         rollout: N rows of turns and their judgements.
@@ -205,74 +204,3 @@ def reference_answer(problem: Problem) -> str:
         if found is not None and found.source.strip("\n").endswith(rest.strip("\n")):
             return answer
     return block
-
-
-def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
-    """Stop when too many programs could not be judged: the rows that are left would be a biased sample.
-
-    A single failure is allowed unless ``largest_share`` is 0, because in a small rollout one is a large share.
-    """
-    outcomes = [judgement.outcome for judgement in rollout.judgements]
-    lost = [outcome for outcome in outcomes if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE]
-    if len(lost) > max(largest_share * len(outcomes), 1 if largest_share else 0):
-        stderr = lost[0].stderr.strip()
-        missing = re.search(r"No module named '(\w+)", stderr)
-        remedy = "See lit-rl docs sandbox, or raise collect.max_failures if this is expected"
-        if missing:
-            remedy = f"Name it in the sandbox's packages: --model.sandbox.packages '[{missing[1]}]'"
-        raise InfrastructureError(
-            f"{len(lost)} of {len(outcomes)} programs could not be judged (at most {largest_share:.0%} may fail); "
-            f"the first said: {stderr or 'nothing'}. {remedy}"
-        )
-
-
-class TrainedModule(Protocol):
-    """Interface of a :class:`lit_rl.modules.PolicyModule` for callbacks, reports and diagnoses."""
-
-    policy: Policy
-    rewards: Composite | None
-    sampler: Any
-    sampling: Sampling | None
-    update: Any
-    clock: StepClock
-    seed: int
-    metric_prefix: str
-
-    @property
-    def progress(self) -> Progress:
-        """The phase that the run is in now."""
-
-    @property
-    def validation_sampling(self) -> dict[str, Sampling]:
-        """Sampling settings of validation, by name."""
-
-    def settings(self) -> dict[str, Any]:
-        """Return the module and its task as a configuration has them."""
-
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Return the trained parameters, by name."""
-
-
-class RolloutWatcher(Protocol):
-    """A callback that sees each training rollout.
-
-    It is called on every rank, inside the training step: ``module.log`` works there. What it gets are the objects that
-    the update used; it must not change them.
-    """
-
-    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
-        """Called after the updates of a rollout.
-
-        Args:
-            trainer: the trainer.
-            module: what it trains; ``module.clock.count`` already counts this rollout.
-            finished: this rank's rollout and what was made of it.
-        """
-
-
-def notify_callbacks(trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
-    """Call ``on_rollout_end`` of every callback that has it, in the order of the trainer's callbacks."""
-    for callback in trainer.callbacks:  # type: ignore[attr-defined]  # set by a connector
-        watcher: RolloutWatcher | None = callback if hasattr(callback, "on_rollout_end") else None
-        if watcher is not None:
-            watcher.on_rollout_end(trainer, module, finished)

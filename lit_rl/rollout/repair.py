@@ -138,22 +138,20 @@ class Repair(Environment):
 
     def check_problem(self, problem: Problem) -> None:
         """Refuse a problem whose public check gives no feedback, or whose next turn would not begin like its prompt."""
-        public = problem.public_check
+        public, fault = problem.public_check, ""
         if public is None:
-            raise UsageError(
-                f"problem {problem.task_id} has no public_check to repair a program by: make some of the task's "
-                "cases public, or use the environment SingleTurn"
-            )
-        fault = "" if public.runs_program else f"{type(public).__name__} runs no program"
-        if isinstance(public, AssertTests):
+            fault = "has no public_check to repair a program by"
+        elif not public.runs_program:
+            fault = f"has a public_check without cases ({type(public).__name__} runs no program)"
+        elif isinstance(public, AssertTests):
             try:
                 prepare_tests(public.test, public.entry_point)
             except FaultyCheck as error:
-                fault = str(error)
+                fault = f"has a public_check without cases ({error})"
         if fault:
             raise UsageError(
-                f"the public_check of problem {problem.task_id} has no cases ({fault}): give it one that a program can "
-                "fail, or leave public_check out and use the environment SingleTurn"
+                f"problem {problem.task_id} {fault}: make some of the task's cases public, or use the environment "
+                "SingleTurn"
             )
         if problem.continues_program and not self._template_for(problem).endswith("{program_prefix}"):
             raise UsageError(

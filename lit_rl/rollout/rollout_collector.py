@@ -13,6 +13,7 @@ Letters: B problems of one rank, G completions per problem, N = B * G rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
@@ -27,7 +28,7 @@ from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.rollout.environment import Environment, SingleTurn
-from lit_rl.rollout.records import Rollout
+from lit_rl.rollout.records import InfrastructureError, Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout.sampler_check import SamplerCheck, check_gap
 from lit_rl.rollout.sampling_loop import PendingRollout, restore_rows, sample_rows
@@ -195,6 +196,24 @@ class RolloutCollector:
             key = StreamKey(self.seed, f"resample/{attempt}", number)
             rollout = replace_groups(rollout, groups[: len(problems)], self.collect(problems, sampling, key))
         return rollout
+
+    def refuse_lost_programs(self, rollout: Rollout) -> None:
+        """Stop when too many programs could not be judged: the rows that are left would be a biased sample.
+
+        A single failure is allowed unless ``max_failures`` is 0, because in a small rollout one is a large share.
+        """
+        share, outcomes = self.settings.max_failures, [judgement.outcome for judgement in rollout.judgements]
+        lost = [outcome for outcome in outcomes if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE]
+        if len(lost) > max(share * len(outcomes), 1 if share else 0):
+            stderr = lost[0].stderr.strip()
+            missing = re.search(r"No module named '(\w+)", stderr)
+            remedy = "See lit-rl docs sandbox, or raise collect.max_failures if this is expected"
+            if missing:
+                remedy = f"Name it in the sandbox's packages: --model.sandbox.packages '[{missing[1]}]'"
+            raise InfrastructureError(
+                f"{len(lost)} of {len(outcomes)} programs could not be judged (at most {share:.0%} may fail); "
+                f"the first said: {stderr or 'nothing'}. {remedy}"
+            )
 
     def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
         """Sample: the engine takes a ``Request`` for each turn and returns its ``Generation`` (lit_rl/types.py)."""

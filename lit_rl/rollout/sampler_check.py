@@ -110,7 +110,7 @@ def check_gap(
                 policy.codec.as_completions([Problem("probe", "a", ReferenceText(""))], ["a"], policy.device)
             )
     gap = means.reduce(policy.device).get(GAP, 0.0)
-    if gap <= check.largest_gap or sampling.top_k or sampling.top_p < 1:
+    if gap <= check.largest_gap or sampling.filters:
         return means, False
     cause = "likely other weights (stale, another model), another dtype, temperature or filter, or other prompt ids"
     if math.isnan(gap):

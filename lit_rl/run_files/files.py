@@ -26,10 +26,10 @@ from lit_rl.run_files.records import (
     Diagnosis,
     RecordedMetrics,
     RecordedRollout,
+    check_field_types,
     finite_or_none,
     head_to_rollout,
     item_to_row,
-    require_field_types,
 )
 from lit_rl.run_files.row_text import escape_controls
 
@@ -68,29 +68,17 @@ class RecordBatch(NamedTuple):
 # -- where they are -------------------------------------------------------------------------------------------
 
 
-def find_recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Path]:
-    """Folders at or below a folder that hold such a file, in order of their names."""
-    return [found.parent for found in sorted(Path(run).rglob(file))]
-
-
 def find_newest_recorded(run: str | Path) -> Path:
     """The folder at or below a folder in which rollouts were recorded last; a file of completions itself."""
-    if Path(run).suffix == ".ckpt":
-        raise FileNotFoundError(f"{run} is a checkpoint, which holds no completions: give the folder of the run")
     if Path(run).is_file():
         return Path(run)
-    found = find_recorded_folders(run, ROLLOUTS_FILE)
-    if not found and find_recorded_folders(run):
-        raise FileNotFoundError(
-            f"no rollout is recorded at or below {run}: the first is not done yet, the run has none, as one of SFT or "
-            f"DPO, or RunRecord keeps no rows (max_megabytes: 0); lit-rl report {run} has its numbers"
-        )
+    found = sorted(Path(run).rglob(ROLLOUTS_FILE))
     if not found:
         raise FileNotFoundError(
-            f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to; RunRecord writes the file "
-            "with the first rollout"
+            f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to. RunRecord writes the file "
+            "with the first rollout; SFT and DPO have none (lit-rl report has their numbers)"
         )
-    return max(found, key=lambda folder: (folder / ROLLOUTS_FILE).stat().st_mtime)
+    return max(found, key=lambda file: file.stat().st_mtime).parent
 
 
 # -- writing --------------------------------------------------------------------------------------------------
@@ -114,25 +102,10 @@ class RunWriter:
         truncate_after(folder / METRICS_FILE, count)
         truncate_after(folder / ROLLOUTS_FILE, count)
 
-    def append_start(self, count: int, start: Mapping[str, Any]) -> None:
-        """Append a description of this start of the run."""
-        self._append(self.clock, count, {"start": start})
-
-    def append_metrics(self, count: int, values: Mapping[str, Any]) -> None:
-        """Add numbers; those that are not finite become ``None``."""
-        self._append(self.clock, count, {name: finite_or_none(float(value)) for name, value in values.items()})
-
-    def append_diagnosis(self, diagnosis: Diagnosis) -> None:
-        """Append a diagnosis."""
-        found = {name: getattr(diagnosis, name) for name in ("rule", "message", "details")}
-        self._append("rollout", diagnosis.rollout, {"diagnosis": found})
-
-    def append_diagnosis_end(self, rollout: int, rule: str) -> None:
-        """Append that the condition of a rule no longer holds."""
-        self._append("rollout", rollout, {"diagnosis": {"rule": rule, "ended": True}})
-
-    def _append(self, clock: str, count: int, entry: Mapping[str, Any]) -> None:
-        append_line(self.folder / METRICS_FILE, {clock: count, "time": time.time(), **entry})
+    def append(self, count: int, entry: Mapping[str, Any]) -> None:
+        """Append numbers by name, or what a start or a diagnosis says; numbers that are not finite become ``None``."""
+        known = {name: finite_or_none(value) if isinstance(value, float) else value for name, value in entry.items()}
+        append_line(self.folder / METRICS_FILE, {self.clock: count, "time": time.time(), **known})
 
 
 def to_json_line(item: Mapping[str, Any]) -> str:
@@ -198,7 +171,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
         with _name_faulty_line(file, batch.line):
             if "start" in item:
                 start = item
-                require_field_types("start", start["start"], dict.fromkeys(start["start"], _OF_START))
+                check_field_types("start", start["start"], dict.fromkeys(start["start"], _OF_START))
             if entry := item.get("diagnosis"):  # a condition began to hold, or it ended
                 held = [i for i, one in enumerate(diagnoses) if one.rule == entry["rule"] and one.ended is None]
                 if entry.get("ended") and held:
@@ -242,10 +215,10 @@ def read_lines(path: Path) -> Iterator[RecordBatch]:
     with open_regular(path) as file:
         for number, line in enumerate(iter(partial(file.readline, _MAX_LINE_LENGTH), b""), 1):
             try:
-                if not line.endswith(b"\n"):
-                    raise ValueError
-                item = json.loads(line)
+                item = json.loads(line) if line.endswith(b"\n") else None
             except (ValueError, RecursionError):
+                item = None
+            if item is None:
                 _warn_truncated(path, end)
                 return
             end += len(line)
@@ -272,9 +245,7 @@ def read_record_batches(path: Path) -> Iterator[RecordBatch]:
                 if not member.eof:
                     raise EOFError
                 items = [json.loads(one) for one in b"".join(parts).splitlines()]
-            except UsageError:
-                raise
-            except (zlib.error, EOFError, ValueError, RecursionError):
+            except (zlib.error, EOFError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
                 _warn_truncated(path, start)
                 return
             yield RecordBatch(items, end, line)

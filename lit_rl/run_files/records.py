@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import codecs
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from lit_rl.errors import ArgumentError
-from lit_rl.signature_check import check_and_convert, constructor_parameters
+from lit_rl.signature_check import NonNegativeInt, check_and_convert, constructor_parameters
 
 Curve = list[tuple[int, float]]
 """(rollouts or updates done, value), in order."""
@@ -37,7 +37,7 @@ class RecordedTurn:
         in_thought: whether the prompt before it opened a thought.
     """
 
-    start: int
+    start: NonNegativeInt
     end: int
     text: str
     spans: Spans
@@ -235,22 +235,19 @@ def item_to_row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
     turns = tuple(_item_to_turn(turn) for turn in item["turns"])
     row = _build_dataclass(RecordedRow, item, rollout=int(rollout), turns=turns, tokens=tokens, **changed)
     if row.program is not None:
-        require_field_types("program", row.program, {"source": str})
-    _require_types("prompt_ids", ids, {int})
-    end = max(turn.end for turn in turns)
-    for name, values in tokens.items():
-        _require_types(f"tokens.{name}", values, {int} if name == "ids" else {int, float, NoneType})
-        if len(values) < end:
-            raise ArgumentError(f"tokens.{name}", f"the {end} values of its turns", str(len(values)))
+        check_field_types("program", row.program, {"source": str})
+    end, borders = max(turn.end for turn in turns), (span for turn in turns for span in turn.spans)
+    # A look at the types alone is fast.
+    whole = set(map(type, chain(ids, tokens.get("ids", ()), *borders))) <= {int}
+    real = set(map(type, chain(*tokens.values()))) <= {int, float, NoneType}
+    if not (whole and real) or any(len(values) < end for values in tokens.values()):
+        raise ArgumentError("tokens", f"numbers, and for each of {', '.join(tokens)} the {end} of its turns")
     return row
 
 
 def _item_to_turn(item: Mapping[str, Any]) -> RecordedTurn:
     turn = _build_dataclass(RecordedTurn, item, spans=unpack_spans(item["spans"]))
-    require_field_types("outcome", turn.outcome, _OUTCOME)
-    _require_types("spans", chain.from_iterable(turn.spans), {int})
-    if turn.start < 0:
-        raise ArgumentError("start", "a column", str(turn.start))
+    check_field_types("outcome", turn.outcome, _OUTCOME)
     return turn
 
 
@@ -269,20 +266,14 @@ def _build_dataclass(kind: type[Made], item: Mapping[str, Any], **built: Any) ->
     """An object of a dataclass from a line, which may have fields of other versions, and from what was built of it."""
     known = {name: one for name, one in constructor_parameters(cast(Any, kind)).items() if name not in built}
     needed = {name: one.annotation for name, one in known.items() if name in item or one.default is one.empty}
-    require_field_types(kind.__name__, item, needed)
+    check_field_types(kind.__name__, item, needed)
     return kind(**{name: item[name] for name in known if name in item}, **built)
 
 
-def require_field_types(where: str, item: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+def check_field_types(where: str, item: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
     """Raise ArgumentError unless fields are of these types; one that is missing is ``None``."""
     for name, hint in hints.items():
         check_and_convert(item.get(name), hint, f"{where}.{name}")
-
-
-def _require_types(where: str, values: Iterable[Any], kinds: set[type]) -> None:
-    """Raise ArgumentError unless all values are of these types: a look at the types alone is fast."""
-    if odd := set(map(type, values)) - kinds:
-        raise ArgumentError(where, "numbers", ", ".join(sorted(one.__name__ for one in odd)))
 
 
 def pack_spans(spans: Sequence[tuple[int, int]]) -> list[Any]:

@@ -234,30 +234,17 @@ _GIVE = "give a .ckpt file of a run, or the folder of a run"
 _MAX_KEYS = 5
 
 
-def read_checkpoint_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
-    """The content of a checkpoint that is one file, on the CPU."""
-    if not zipfile.is_zipfile(path):  # torch writes such archives, whose list of contents stands at the end
-        raise UsageError(f"{path} is not a checkpoint, or not a whole one; {_GIVE}")
+def _read_checkpoint_file(path: Path, lazily: bool) -> dict[str, Any]:
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
-    except (UnpicklingError, RuntimeError, EOFError, KeyError) as error:
+    except (UnpicklingError, RuntimeError, EOFError, KeyError, OSError) as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
-        fault = f"it holds objects of {found[1]}" if found else "torch cannot read it"
-        raise UsageError(f"{path} is not a checkpoint: {fault}; {_GIVE}") from error
+        fault = f"it holds objects of {found[1]}" if found else str(error).partition("\n")[0]
+        raise UsageError(f"{path} is not a checkpoint, or not a whole one: {fault}; {_GIVE}") from error
     names = [str(name) for name in content] if isinstance(content, dict) else [f"a {type(content).__name__}"]
     if any(name not in names for name in _NEEDED):
         raise UsageError(f"{path} is not a checkpoint: it holds {', '.join(names[:_MAX_KEYS]) or 'nothing'}; {_GIVE}")
     return content
-
-
-def require_checkpoint(path: Any) -> None:
-    """Check whether a trainer can begin with a checkpoint; ``None``, remote ones and folders of shards pass."""
-    if path is None or "://" in str(path):
-        return
-    if Path(path).is_file():
-        read_checkpoint_file(Path(path), lazily=True)
-    elif not (Path(path) / ".metadata").exists():
-        raise _missing_checkpoint_error(Path(path))
 
 
 def holds_model_or_adapter(folder: Path) -> bool:
@@ -265,23 +252,22 @@ def holds_model_or_adapter(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
 
 
-def _missing_checkpoint_error(path: Path) -> FileNotFoundError:
-    if holds_model_or_adapter(path):
-        return FileNotFoundError(
-            f"{path} holds a model and no checkpoint: give it as model.policy.model; to resume or to export, {_GIVE}"
-        )
-    return FileNotFoundError(f"no checkpoint at {path}: {_GIVE}")
-
-
 _PREFIX = "state_dict."
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """A whole checkpoint on the CPU, from a file or from a folder of shards of any number of ranks."""
+def read_checkpoint(path: Path, *, lazily: bool = False) -> dict[str, Any]:
+    """A whole checkpoint on the CPU, from a file or from a folder of shards of any number of ranks.
+
+    With ``lazily`` the weights stay on the disk: of a file until they are used, of shards for good.
+    """
     if path.is_file():
-        return read_checkpoint_file(path)
+        return _read_checkpoint_file(path, lazily)
     if not (path / META_FILE).is_file():
-        raise _missing_checkpoint_error(path)
+        is_model = "a model and " if holds_model_or_adapter(path) else ""
+        remedy = "to train on from it, give it as model.policy.model; else " if is_model else ""
+        raise FileNotFoundError(f"{is_model}no checkpoint at {path}: {remedy}{_GIVE}")
+    if lazily:
+        return {}
     entries = FileSystemReader(path).read_metadata().state_dict_metadata.items()
     weights = {
         name.removeprefix(_PREFIX): torch.empty(kind.size, dtype=kind.properties.dtype)

@@ -135,12 +135,6 @@ class Means:
         found = {n: s / c for n, s, c in zip(names, sums.tolist(), counts.tolist(), strict=True) if c > 0}
         return found | self._largest | self._smallest
 
-    def local(self) -> dict[str, float]:
-        """Means of what this object was given, without asking other ranks."""
-        self._read_devices()
-        means = {name: total / self._counts[name] for name, total in self._sums.items() if self._counts[name] > 0}
-        return means | self._largest | self._smallest
-
 
 @contextmanager
 def syncing_gradients_if(model: nn.Module, now: bool, *, whole: bool = False) -> Iterator[None]:

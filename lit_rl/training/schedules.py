@@ -43,7 +43,8 @@ def build_schedule_at_step(make: Make, optimizer: Optimizer, clock: StepClock) -
         return None
     cycles = isinstance(schedule, CyclicLR | CosineAnnealingWarmRestarts)
     for of_group in zip(*rates, strict=True):
-        _require_rates(of_group, f"update.lr_scheduler: {type(schedule).__name__}", clock, cycles=cycles)
+        if fault := _fault_of_rates(of_group, clock, cycles=cycles):
+            raise UsageError(f"update.lr_scheduler: {type(schedule).__name__} {fault}")
     return _schedule_and_rate_history(make, optimizer, clock.count)[0]
 
 
@@ -62,22 +63,19 @@ def _schedule_and_rate_history(make: Make, optimizer: Optimizer, steps: int) -> 
     return schedule, rates
 
 
-def _require_rates(rates: Sequence[float], name: str, clock: StepClock, *, cycles: bool) -> None:
-    """Check the rates of one group, from the first step of the run to its last."""
+def _fault_of_rates(rates: Sequence[float], clock: StepClock, *, cycles: bool) -> str:
+    """Say what is wrong with the rates of one group, from the first step of the run to its last."""
     lowest = min(range(len(rates)), key=rates.__getitem__)
     if rates[lowest] < -_ROUNDING * max(rates):
-        raise UsageError(
-            f"{name} makes the learning rate {rates[lowest]:.3g} after {lowest} {clock.unit}s, which must not be "
-            "negative: give it the run's length"
-        )
+        return f"makes a rate negative ({rates[lowest]:.3g}) after {lowest} {clock.unit}s: give it the run's length"
     ended = clock.planned or 0
     if not 0 < ended < len(rates) - 1:
-        return
+        return ""
     peak, last, rest = max(rates[: ended + 1]), rates[ended], max(rates[ended:-1])
     if last >= _ENDED * peak or cycles or 0 < rest <= _ENDED * peak:
-        return
+        return ""
     continues = f"rise again to {rest:.2g}" if rest else "stay there"
-    raise UsageError(
-        f"{name} fell from {peak:.2g} to {last:.2g} in the {ended} {clock.unit}s planned before, "
-        f"and would {continues} in those up to {clock.limit}: give it the run's new length"
+    return (
+        f"fell from {peak:.2g} to {last:.2g} in the {ended} {clock.unit}s planned before, and would {continues} in "
+        f"those up to {clock.limit}: give it the run's new length"
     )

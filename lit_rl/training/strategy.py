@@ -29,7 +29,7 @@ from torch.optim import Optimizer
 from lit_rl.errors import UsageError
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.ranks import describe_rank_and_phase, layers_of, shard
+from lit_rl.training.ranks import describe_rank_and_phase, shard
 
 META_FILE = "meta.pt"
 
@@ -112,10 +112,7 @@ class FSDP2Strategy(ModelParallelStrategy):
     def setup(self, trainer: pl.Trainer) -> None:
         module: Any = self.lightning_module
         parts = {name: part for name, part in module.named_children() if any(True for _ in part.parameters())}
-        fresh = {name: part for name, part in parts.items() if not isinstance(part, FSDPModule)}
-        total = sum(p.numel() for part in parts.values() for p in part.parameters())
-        shared = any(getattr(part, "shares_prompts", False) for part in fresh.values())
-        units = sum(len(layers_of(part)) + 1 for part in parts.values())
+        is_fresh = not all(isinstance(part, FSDPModule) for part in parts.values())
         assert self.shard_mesh is not None
         for part in parts.values():
             shard(
@@ -125,17 +122,12 @@ class FSDP2Strategy(ModelParallelStrategy):
                 reduce_dtype=self.reduce_dtype,
                 offload=self.offload,
             )
-        if fresh:
-            dtype = "their own dtype" if self.param_dtype is None else str(self.param_dtype).removeprefix("torch.")
+        if is_fresh:
             every = [p for part in parts.values() for p in part.parameters()]
             own = sum((p.to_local() if isinstance(p, DTensor) else p).numel() for p in every)
             rank_zero_info(
-                f"fsdp2: {' and '.join(parts)}, {total:,} parameters in {units} units, spread over {self.world_size} "
-                f"rank{'s' if self.world_size > 1 else ''}"
-                + (f" in {self.replicas} replicas" if self.replicas > 1 else "")
-                + f"; rank 0 holds {own:,}; gathered in {dtype}"
-                + (", shares and optimizer on the CPU" if self.offload else "")
-                + (", with a prompt of its own for each completion" if shared else "")
+                f"fsdp2: {' and '.join(parts)}, {sum(p.numel() for p in every):,} parameters in {self.replicas} x "
+                f"{self.world_size // self.replicas} ranks; rank 0 holds {own:,}"
             )
         super().setup(trainer)
 
@@ -226,10 +218,9 @@ def _read_state(state: dict[str, Any], path: Path) -> None:
 def check_strategy(strategy: Any) -> None:
     """Refuse what cannot work, before anything is built."""
     name = strategy if isinstance(strategy, str) else type(strategy).__name__
-    if "deepspeed" in name.lower():
-        raise UsageError(f"strategy {name} is not supported, it runs the backward pass itself: use strategy fsdp2")
-    if isinstance(strategy, FSDPStrategy) or strategy in FSDPStrategy.get_registered_strategies():
-        raise UsageError(f"strategy {name} is FSDP1, which cannot run backward in a training step: use strategy fsdp2")
+    is_fsdp1 = isinstance(strategy, FSDPStrategy) or strategy in FSDPStrategy.get_registered_strategies()
+    if is_fsdp1 or "deepspeed" in name.lower():
+        raise UsageError(f"strategy {name} cannot run a backward pass inside a training step: use strategy fsdp2")
 
 
 def allow_unused_parameters(strategy: Any) -> None:

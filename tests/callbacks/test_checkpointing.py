@@ -308,12 +308,6 @@ def test_time_is_a_reason_to_save(build: Make, tmp_path: Path, monkeypatch: pyte
         assert names(tmp_path) == [f"rollout_00000{i}.ckpt" for i in (2, 4, 5)]
 
 
-def test_a_folder_with_checkpoints_is_refused_when_resume_is_off(build: Make, undisturbed: Path) -> None:
-    with pytest.raises(FileExistsError, match=r"holds checkpoints \(the newest is rollout_000006\.ckpt\)"):
-        run(build(max_rollouts=1), Checkpointing(str(undisturbed), resume=False))
-    RunFolder._held.discard(undisturbed)  # as the end of its process would
-
-
 DRAWS: dict[str, Callable[[], float]] = {
     "python": random.random,
     "python, in pairs": lambda: random.gauss(0, 1),

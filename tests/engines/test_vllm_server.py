@@ -48,7 +48,7 @@ def test_weights_arrive_before_the_rows_of_their_version_and_only_then(
     assert done.stop_reasons == (StopReason.LENGTH,) * 4
     steps = [step for step in stub.steps if step != "/inference/v1/generate"]
     arrival = ["/pause", *["/collective_rpc"] * 2, "/reset_prefix_cache", "/update_weight_version", "/resume"]
-    assert steps == ["/health", "/version", "/server_info", *arrival, "/weight_info"]
+    assert steps == ["/health", "/server_info", *arrival, "/weight_info"]
     held = load_file(tmp_path / "weights" / "model-00000.safetensors")
     assert held.keys() == stub.read[0] == {name.removeprefix("model.") for name in tiny_policy.state_dict()}
     sample(tiny_policy, PROBLEMS, engine=engine, max_tokens=3)
@@ -127,7 +127,6 @@ def test_what_fails_now_and_then_is_tried_again(tiny_policy: CausalLM, stub: VLL
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "closed": ({"url": "http://127.0.0.1:1"}, r"^no vllm server answers at http://127.0.0.1:1 within 0.5 seconds"),
-    "old": ({"version": "0.10.2"}, r"^the server at \S+ needs vllm 0.32 or later, got 0.10.2"),
     "raw": (
         {"info": {"logprobs_mode": "raw_logprobs", "max_model_len": 128}},
         r"reports raw_logprobs, .*: start it with --logprobs-mode processed_logprobs$",

@@ -29,5 +29,5 @@ def test_large_counts_are_as_exact_as_small_ones() -> None:
 @pytest.mark.parametrize(("samples", "correct", "k"), [(4, 5, 2), (4, -1, 2), (4, 2, 0), (4, 2, 5)])
 def test_counts_that_no_draw_can_have_are_refused(samples: int, correct: int, k: int) -> None:
     """The product would give a number all the same, above 1 or below 0."""
-    with pytest.raises(ValueError, match=r"pass@|num_correct"):
+    with pytest.raises(ValueError, match="pass@"):
         pass_at_k(samples, correct, k)

@@ -22,7 +22,7 @@ from lit_rl.engines.weight_export import (
     adapter_weights,
     full_weights,
     gather_and_write,
-    require_copyable,
+    language_model_to_copy,
     write_adapter,
 )
 from lit_rl.execution import TokenTarget
@@ -117,14 +117,12 @@ def test_shards_of_two_ranks_become_whole_unit_by_unit(byte_tokenizer: str, lora
 
 
 def test_a_toy_and_a_dora_adapter_are_refused(byte_tokenizer: str) -> None:
-    with pytest.raises(
-        ValueError, match="policy of VLLM: expected a language model, got a CorridorPolicy; use the engine InProcess"
-    ):
-        require_copyable(CorridorPolicy(num_cells=1), "VLLM", merge=True)
+    with pytest.raises(ValueError, match="policy of VLLM: expected CausalLM, got CorridorPolicy"):
+        language_model_to_copy(CorridorPolicy(num_cells=1), "VLLM", merge=True)
     policy = loaded(byte_tokenizer, lora=True)
     policy.model.peft_config[POLICY].use_dora = True
     with pytest.raises(ValueError, match="merges plain LoRA adapters, got LORA with use_dora"):
-        require_copyable(policy, "VLLM", merge=True)
+        language_model_to_copy(policy, "VLLM", merge=True)
 
 
 def test_the_adapter_alone_is_what_peft_reads_on_the_base_that_travels_once(
@@ -155,8 +153,8 @@ def test_a_policy_that_learns_more_than_its_matrices_is_refused_unless_they_are_
     policy = loaded(byte_tokenizer, lora=True)
     policy.model.base_model.model.model.norm.weight.requires_grad_()
     with pytest.raises(ValueError, match=r"policy also trains base_model.model.model.norm.weight: set merge_adapters"):
-        require_copyable(policy, "VLLM", merge=False)
-    assert require_copyable(policy, "VLLM", merge=True) is policy
+        language_model_to_copy(policy, "VLLM", merge=False)
+    assert language_model_to_copy(policy, "VLLM", merge=True) is policy
 
 
 @pytest.mark.parametrize("fault", [OSError, SafetensorError])

@@ -249,14 +249,14 @@ def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_rea
 
 
 @pytest.mark.parametrize(
-    ("rewards", "num_samples", "message"),
+    ("rewards", "num_samples"),
     [
-        (None, 4, r"^PreferenceWriter compares rewards, and DPO has none: set model\.rewards, such as TestsReward$"),
-        ([TestsReward()], 1, r"^evaluate\.predict\.num_samples: expected at least 2, got 1; PreferenceWriter pairs "),
+        (None, 4),
+        ([TestsReward()], 1),
     ],
 )
 def test_pairs_that_cannot_come_about_are_refused_before_anything_is_sampled(
-    byte_tokenizer: str, tmp_path: Path, rewards: Any, num_samples: int, message: str
+    byte_tokenizer: str, tmp_path: Path, rewards: Any, num_samples: int
 ) -> None:
     writes = Scripted([])  # raises when it is asked
     made = {"rewards": rewards, "collect": RolloutConfig(engine=writes), "sandbox": Sandbox}
@@ -265,7 +265,7 @@ def test_pairs_that_cannot_come_about_are_refused_before_anything_is_sampled(
         CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer), evaluate=EvaluationConfig(predict=predict), **made
     )
     trainer = quiet_trainer(tmp_path, callbacks=[PreferenceWriter(str(tmp_path / "pairs.jsonl"))])
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=r"set model\.rewards, and model\.evaluate\.predict\.num_samples"):
         trainer.predict(module, YesOrNo(), return_predictions=False)
     assert module.policy.model is None and not (tmp_path / "pairs.jsonl").exists()
 

@@ -66,7 +66,7 @@ def measured(
     )
     seen = {} if logprobs is None else {"logprobs": torch.tensor(logprobs)}
     rollout = Rollout(completions, judgements)
-    return metrics_of_rollout(rollout, output, experience, seen, {}, Progress()).local()
+    return metrics_of_rollout(rollout, output, experience, seen, {}, Progress()).reduce(torch.device("cpu"))
 
 
 def test_the_spread_of_rewards_is_that_of_judged_rows() -> None:
@@ -103,7 +103,7 @@ def test_extremes_add_up_over_parts() -> None:
     total.merge(part)
     total.add_smallest("b", 5.0)
     total.add_largest("a", 2.0)
-    assert total.reduce(torch.device("cpu")) == total.local() == {"a": 3.0, "b": -2.0}
+    assert total.reduce(torch.device("cpu")) == {"a": 3.0, "b": -2.0}
 
 
 def test_the_entropy_is_that_at_the_temperature_that_samples() -> None:
@@ -114,7 +114,7 @@ def test_the_entropy_is_that_at_the_temperature_that_samples() -> None:
     add_entropy_estimate(means, policy, rows_of([[2, 2]], [[[1, 1]]]), 0.5, StreamKey(0, "entropy", 0))
     shares = [1 / (1 + math.exp(-logit)) for logit in (1.0, 3.0)]
     expected = [-p * math.log(p) - (1 - p) * math.log(1 - p) for p in shares]
-    assert means.local()["policy/entropy"] == pytest.approx(sum(expected) / 2)
+    assert means.reduce(torch.device("cpu"))["policy/entropy"] == pytest.approx(sum(expected) / 2)
 
 
 def test_the_split_of_time_adds_up_to_the_step(byte_tokenizer: str, tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_a_few_rows_all_over_the_rollout_that_the_present_weights_sampled_are_co
         policy, None, RolloutConfig(sampler_check=SamplerCheck(rows=2, largest_gap=0.2, stop=True)), seed=0
     )
     sampler.check_sampler_gap(replace(rows, sampler_logprobs=math.log(0.5) - off), Sampling())
-    assert sampler.gap.local()["sampling/logprob_gap/max"] == pytest.approx(0.25)
-    assert sampler.gap.local()["sampling/logprob_gap/mean"] == pytest.approx((0.0625 + 0.25) / 2)
+    assert sampler.gap.reduce(torch.device("cpu"))["sampling/logprob_gap/max"] == pytest.approx(0.25)
+    assert sampler.gap.reduce(torch.device("cpu"))["sampling/logprob_gap/mean"] == pytest.approx((0.0625 + 0.25) / 2)
 
 
 @pytest.mark.parametrize(

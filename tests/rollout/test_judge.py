@@ -34,8 +34,9 @@ from lit_rl.rollout import (
     InfrastructureError,
     Judge,
     Rollout,
+    RolloutCollector,
+    RolloutConfig,
     find_program,
-    require_infrastructure,
     sample_rows,
 )
 from lit_rl.types import Judgement, Problem, Program, Sampling
@@ -234,11 +235,12 @@ def test_a_few_failures_of_ours_go_on_and_many_stop(bad: int, rows: int, share: 
     outcomes = [lost] * bad + [Outcome(Verdict.WRONG_ANSWER)] * (rows - bad)
     judgements = tuple(Judgement(Problem("a", "a", CHECK), None, outcome) for outcome in outcomes)
     rollout = Rollout(None, judgements)  # type: ignore[arg-type]
+    collector = RolloutCollector(None, None, RolloutConfig(max_failures=share), 0)  # type: ignore[arg-type]
     if not stops:
-        require_infrastructure(rollout, share)
+        collector.refuse_lost_programs(rollout)
         return
     with pytest.raises(InfrastructureError, match=rf"{bad} of {rows} .* \(at most .*worker lost"):
-        require_infrastructure(rollout, share)
+        collector.refuse_lost_programs(rollout)
 
 
 CASES = (("", "1\n"),)

@@ -147,7 +147,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(arguments, message):
     ("public", "message"),
     [
         (None, "problem double has no public_check to repair a program by"),
-        (ReferenceText("2"), "has no cases .ReferenceText runs no program"),
+        (ReferenceText("2"), "without cases .ReferenceText runs no program"),
     ],
 )
 def test_a_problem_without_public_cases_is_refused_in_one_line(public, message):

@@ -34,14 +34,14 @@ def write_run(folder: Path, rollouts: dict[int, list[dict[str, Any]]], **kind: A
     """A run whose reward is its rollout over ten, validated at the end."""
     writer = RunWriter(folder, "rollout", 0)
     what = {"method": "GRPO", "model": "tiny", "lora_rank": None, "task": "p", "seed": 0, "batch_size": 2} | kind
-    writer.append_start(0, what)
+    writer.append(0, {"start": what})
     for number, rows in rollouts.items():
         values = {"reward/mean": number / 10 + what["seed"], "reward/tests": 0.5}
         values |= {"verdict/passed_fraction": 0.25, "verdict/exception_fraction": 0.75}
-        writer.append_metrics(number, values)
+        writer.append(number, values)
         endings = {"passed": 2, "exception: KeyError": 6}
         head = {"rollout": number, "num_rows": 8, "time": 1.0, "endings": endings}
         append_record_batch(folder / ROLLOUTS_FILE, [head | {"seconds": {"sampling": 3.0, "judging": 1.0}}, *rows])
     validated = {"val/greedy/pass@1": 0.75, "val/greedy/num_problems": 16.0, "val/greedy/completion/length": 11.5}
-    writer.append_metrics(max(rollouts), validated)
+    writer.append(max(rollouts), validated)
     return folder

@@ -79,7 +79,7 @@ def engine_of(kind: str, folder: Path, url: str = "") -> Any:
     """Few rows at a time, so that most of a rollout is missing when its first row is there."""
     if kind == "VLLMServer":
         return KilledRemote(url, str(folder / "handed_over"), max_requests=2, num_tries=2)
-    return KilledColocated(cache_gigabytes=0.1, eager=True, max_rows=2)
+    return KilledColocated(options={"enforce_eager": True, "kv_cache_memory_bytes": 10**8}, max_rows=2)
 
 
 def run_with(engine: Any, policy: CausalLM, folder: Path, rollouts: int, ranks: int = 1, every: int = 2) -> Any:

@@ -18,7 +18,6 @@ class VLLMStub:
 
     Attributes:
         url: its address.
-        version: its release.
         info: of the model, as ``/server_info`` tells it.
         label: of the weights it says it has; ``stuck`` leaves it as it is whatever it is sent.
         adapter: name of the one it was sent last; ``uploads`` has the tensors of each by name.
@@ -29,7 +28,6 @@ class VLLMStub:
 
     def __init__(self) -> None:
         self.url = ""
-        self.version = "0.32.0"
         self.info: dict[str, Any] = {"logprobs_mode": "processed_logprobs", "max_model_len": 128}
         self.label = "default"
         self.stuck = False
@@ -45,8 +43,6 @@ class VLLMStub:
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Status and content."""
         self.steps.append(path)
-        if path == "/version":
-            return 200, {"version": self.version}
         if path == "/server_info":
             return 200, {"vllm_config": {"model_config": self.info}}
         if path == "/collective_rpc":

@@ -116,7 +116,7 @@ UNFIT: dict[str, tuple[Callable[[Optimizer], Any], str]] = {
     "cosine": (lambda o: CosineAnnealingLR(o, 4), "fell from 0.02 to 0 in the 4 rollouts .* rise again to 0.01 in"),
     "sequential": (lambda o: warm_up_and_cosine(o, 4), "SequentialLR fell .* rise again to 0.02 in"),
     "polynomial": (lambda o: PolynomialLR(o, 4), "fell from 0.02 to 0 in the 4 rollouts .* stay there"),
-    "line": (lambda o: LambdaLR(o, lambda step: 1 - step / 4), "makes the learning rate -0.01.* after 7 rollouts"),
+    "line": (lambda o: LambdaLR(o, lambda step: 1 - step / 4), r"makes a rate negative \(-0.01.* after 7 rollouts"),
 }
 
 

@@ -168,7 +168,7 @@ def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
     waited.set_result(Outcome(Verdict.PASSED, wall_seconds=1.0))
     means = Means()
     add_times_and_memory(means, progress.end_and_take_seconds(), progress)
-    found = means.local()
+    found = means.reduce(torch.device("cpu"))
     assert found["sandbox/queue_seconds"] == 2.0 and progress.num_judged == 2
     assert found["time/sampling_seconds"] == found["time/step_seconds"] == 3.0 and found["time/idle_seconds"] == 0.0
     assert found["memory/peak_gigabytes"] > 0.01

@@ -44,7 +44,9 @@ def policy_of(tokenizer: str, family: str = "qwen2", lora: LoRA | None = None, f
 
 @pytest.fixture
 def engine(request: pytest.FixtureRequest) -> Iterator[VLLM]:
-    engine = VLLM(cache_gigabytes=0.1, eager=True, max_rows=16, **getattr(request, "param", {}))
+    engine = VLLM(
+        options={"enforce_eager": True, "kv_cache_memory_bytes": 10**8}, max_rows=16, **getattr(request, "param", {})
+    )
     yield engine
     engine.close()
 

@@ -80,10 +80,6 @@ class Codec(ABC):
             message: what the environment says, verbatim.
         """
 
-    def require_extendable(self, problem: Problem) -> None:
-        """Check whether a conversation about a problem can have a second turn."""
-        return
-
     @abstractmethod
     def truncate_middle(self, text: str, max_tokens: int) -> str:
         """The text, or its beginning and end with a note between them, in at most this many tokens."""

@@ -242,10 +242,6 @@ class TextCodec(Codec):
         closed = bool(ids) and ids[-1] == added[0]
         return tuple(added[1:] if closed else added)
 
-    def require_extendable(self, problem: Problem) -> None:
-        if not isinstance(problem.prompt, str):
-            self._frame_of_message(problem)
-
     def truncate_middle(self, text: str, max_tokens: int) -> str:
         ids = self._tokenize(self.escape_text(text))
         if len(ids) <= max_tokens:

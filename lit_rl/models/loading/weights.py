@@ -105,8 +105,14 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
             source = resolve_model_source(str(spec.source))
             is_adapter = (Path(source) / ADAPTER_CONFIG).exists()
             model = (_from_adapter if is_adapter else _from_pretrained)(spec, source)
-        if tokenizer is not None:
-            _require_rows(model, tokenizer)
+        rows = model.get_input_embeddings().weight.shape[0]
+        if tokenizer is not None and (needed := _num_ids_in_use(tokenizer)) > rows:
+            raise ArgumentError(
+                TOKENIZER_KEY,
+                f"ids below {rows}, the rows of the model's embedding",
+                f"a tokenizer of {needed}",
+                "give the tokenizer that the model was trained with, or resize the embedding",
+            )
         use_fast_products(model)
         if spec.lora is None:
             return model
@@ -115,23 +121,15 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
             return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
-def _require_rows(model: Any, tokenizer: Any) -> None:
-    """Raise if the tokenizer has ids beyond the embedding, special tokens that nothing names excepted.
+def _num_ids_in_use(tokenizer: Any) -> int:
+    """Return the number of a tokenizer's ids, without special tokens at their end that nothing names.
 
     Gemma 3's tokenizer, for example, has a token for images, of which its smallest model knows nothing.
     """
-    rows = model.get_input_embeddings().weight.shape[0]
     special = {added.content for added in tokenizer.added_tokens_decoder.values() if added.special}
     named = {tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token, tokenizer.unk_token}
     unused = {token for token in special - named if token not in str(tokenizer.chat_template)}
-    most = max((index for token, index in tokenizer.get_vocab().items() if token not in unused), default=-1)
-    if most >= rows:
-        raise ArgumentError(
-            TOKENIZER_KEY,
-            f"ids below {rows}, the rows of the model's embedding",
-            f"a tokenizer of {most + 1}",
-            "give the tokenizer that the model was trained with, or resize the embedding",
-        )
+    return 1 + max((index for token, index in tokenizer.get_vocab().items() if token not in unused), default=-1)
 
 
 def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
