@@ -266,7 +266,7 @@ OBJECTS = {
 
 def test_an_object_that_saw_a_value_of_the_tests_proves_nothing_with_it(either_sandbox):
     test = "q = f(0)\nfor x in (1, 2):\n    r = f(x)\n    try:\n        {}\n    except TypeError:\n        pass\n    assert {}\n"
-    pairs = [(shown, answer) for i, shown in enumerate(SHOWN) for answer in ANSWERS[i % 5 :: 5]]
+    pairs = [(shown, answer) for i, shown in enumerate(SHOWN) for answer in ANSWERS[i % 9 :: 9]]
     cases = {pair: (SPY, test.format(*pair)) for pair in pairs}
     assert among(judged(either_sandbox, cases), Verdict.PASSED, MASKED) == {}
 
