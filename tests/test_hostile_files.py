@@ -374,14 +374,9 @@ MALFORMED = {
     "start below 0": changed("1.turns.0.start", -5),
     "end beyond the tokens": changed("1.turns.0.end", 10**12),
     "no verdict": changed("1.turns.0.outcome", {}),
-    "stderr is a number": changed("1.turns.0.outcome.stderr", 5),
-    "line is a text": changed("1.turns.0.outcome.line", "3"),
     "program without source": changed("1.program.source", ...),
     "reward is a text": changed("1.reward", "much"),
-    "terms is a list": changed("1.terms", [1.0]),
-    "ids are fractions": changed("1.tokens.ids", [0.5, 1.5]),
     "tokens are few": changed("1.tokens.advantage", []),
-    "task id is a list": changed("1.task_id", ["p"]),
     "head without number": changed("0.rollout", ...),
 }
 

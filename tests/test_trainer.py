@@ -220,17 +220,6 @@ def test_a_run_with_a_folder_is_saved_logged_and_diagnosed_there_and_resumes() -
     assert [path.as_posix() for path in Path().rglob("metrics.jsonl")] == ["runs/first/version_0/metrics.jsonl"]
 
 
-def test_a_file_with_a_run_dir_trains_as_a_script_with_one() -> None:
-    model = "{class_path: REINFORCE, init_args: {policy: SortingPolicy, rewards: [SortingReward], max_rollouts: 1}}"
-    Path("run.yaml").write_text(f"run_dir: a/first\nmodel: {model}\ndata: Sorting\ntrainer: {{accelerator: cpu}}")
-    trainer = Trainer(**QUIET, run_dir="b/second")
-    trainer.fit(module(1), Sorting())
-    by_file = Cli(["fit", "--config=run.yaml"]).trainer
-    assert [one for one in kinds(by_file) if one != "SaveConfigInTraining"] == kinds(trainer)
-    assert (by_file.log_dir, trainer.log_dir) == ("a/first/version_0", "b/second/version_0")
-    assert [Path(one.default_root_dir).name for one in (by_file, trainer)] == ["first", "second"]
-
-
 def test_a_callback_that_is_given_takes_the_place_of_the_default_one() -> None:
     given = [Checkpointing(every_n_rollouts=1, keep=7), Diagnostics(patience=3), ExecutionEvaluation(prefix="held")]
     trainer = Trainer(**QUIET, run_dir="run", callbacks=given)
