@@ -18,12 +18,10 @@ OF_THE_TESTS = {
     "arguments_of_the_tests": "import pytest\n@pytest.mark.parametrize('a, b', [1])\ndef test_a(a, b):\n    assert f(a) == b\n",
     "memory": "rows = [0] * 10**12\n" + LOOP,
     "group_that_is_full": "rows = [0] * 10**8\n" + LOOP,
-    "end_of_the_process": "import os\nos._exit(3)\n" + LOOP,
     "end_with_the_status_of_a_pass": "import os\nos._exit(41)\n" + LOOP,
     "end_by_a_signal": "import os\nos.kill(os.getpid(), 9)\n" + LOOP,
     "time": "while True: pass\n" + LOOP,
     "fixture": "def test_a(tmp_path):\n    assert f(1) == 2\n",
-    "file_that_never_was": "with open('/no/such/file') as h:\n    rows = h.read()\n" + LOOP,
     "check_that_breaks_at_once": "def check(candidate):\n    row = {}['x']\n    assert candidate(1) == 2\n",
     "import_at_the_top": "import no_such_module\n" + LOOP,
     "import_after_the_first_use": LOOP + "import no_such_module\n" + LOOP,
@@ -32,7 +30,6 @@ OF_THE_TESTS = {
     "output_read_back": "import io\nfrom contextlib import redirect_stdout\nb = io.StringIO()\nwith redirect_stdout(b):\n    f(1)\nassert b.getvalue() == '2\\n'\n",
     "print_patched": "from unittest.mock import patch\nwith patch('builtins.print') as p:\n    f(1)\n    p.assert_called_with(2)\n",
     "input_patched": "from unittest import mock\nwith mock.patch('builtins.input', side_effect=['1']):\n    assert f() == 2\n",
-    "input_set": "import builtins\nbuiltins.input = lambda *_: '1'\nassert f() == 2\n",
     "file_patched": "from unittest.mock import mock_open, patch\nwith patch('builtins.open', mock_open(read_data='1')):\n    assert f('a') == 2\n",
 }
 # Programs that are alike to a test which breaks on its own: neither what they compute nor whether they compile matters.
@@ -44,12 +41,8 @@ ALIKE = {
 }
 BROKEN_LATER = {
     "number": "row = f(1)\nn = int('x')\nassert row == 2\n",
-    "key": "row = f(1)\nn = {}['x']\nassert row == 2\n",
-    "raise": "row = f(1)\nraise RuntimeError('broken')\nassert row == 2\n",
     "memory": "row = f(1)\nn = [0] * 10**12\nassert row == 2\n",
-    "exit": "import os\nrow = f(1)\nos._exit(3)\nassert row == 2\n",
     "status_of_a_pass": "import os\nrow = f(1)\nos._exit(41)\nassert row == 2\n",
-    "system_exit": "row = f(1)\nraise SystemExit(0)\nassert row == 2\n",
     "signal": "import os\nrow = f(1)\nos.kill(os.getpid(), 9)\nassert row == 2\n",
     "time": "row = f(1)\nwhile True: pass\nassert row == 2\n",
     "file": "row = f(1)\nwith open('/no/such/file') as h:\n    n = h.read()\nassert row == 2\n",
@@ -156,10 +149,8 @@ def test_a_name_that_neither_side_defines_is_told_and_one_of_the_program_is_its_
 
 UNDEFINED = {
     "a block": "import pytest\nwith pytest.raises(Exception):\n    f(-1)\n",
-    "a bare handler": "try:\n    f(-1)\n    assert False\nexcept:\n    pass\n",
     "its own handler": "try:\n    f(-1)\n    assert False\nexcept NameError:\n    pass\n",
     "a method": UNIT + "    def test_a(self):\n        with self.assertRaises(Exception): f(-1)\n",
-    "a helper": "def raises(g):\n    try: g()\n    except Exception: return True\nassert raises(lambda: f(-1))\n",
     "an argument": "import pytest\ndef check(candidate):\n    with pytest.raises(Exception):\n        candidate(-1)\n",
     "beside another": "import pytest\nassert g(1) == 2\nwith pytest.raises(Exception):\n    f(-1)\n",
     "one of two tests": "import pytest\ndef test_a():\n    with pytest.raises(Exception): f(-1)\ndef test_b(): assert g(1) == 2\n",
