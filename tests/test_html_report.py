@@ -304,39 +304,6 @@ def test_noise_alone_is_seldom_called_a_rise(tenth: int) -> None:
     assert sum(one.change_verb in ("rose", "fell") for one in changes) <= 0.06 * len(changes)
 
 
-def test_the_first_screen_answers_and_tables_are_folded(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    file = tmp_path / "report.html"
-    report(
-        [str(write_run(tmp_path / "runs" / "a", {n: [] for n in range(1, 11)}, diagnosed=True)), "--html", str(file)]
-    )
-    with browser() as shown:
-        shown.open(file, width=1400, height=900)
-        below = "e => e.getBoundingClientRect().bottom < innerHeight && e.offsetHeight > 0"
-        assert shown.run(f"[...document.querySelectorAll('p')].filter({below}).length") == 1
-        titles = shown.run(f"[...document.querySelectorAll('figcaption')].filter({below}).map(e => e.textContent)")
-        assert titles[:3] == ["val/greedy/pass@1", "reward/mean", "verdicts of runs/a"]
-        assert shown.run(f"[...document.querySelectorAll('h2')].filter({below}).map(e => e.textContent)")[:2] == [
-            "Did it learn?", "Diagnoses",
-        ]  # fmt: skip
-        assert shown.run("[...document.querySelectorAll('details table')].every(t => !t.checkVisibility())")
-
-
-def test_the_first_screen_shows_a_failed_row_and_what_the_axes_are(tmp_path: Path) -> None:
-    rows = [row(i, "b", 1.0 if i < 6 else 0.0, group=0, task_id="mixed") for i in range(7)]
-    file = tmp_path / "report.html"
-    report([str(write_run(tmp_path / "run", dict.fromkeys(range(1, 11), rows), diagnosed=True)), "--html", str(file)])
-    with browser() as shown:
-        shown.open(file, width=1400, height=900)
-        visible = "e => e.getBoundingClientRect().bottom < innerHeight && e.getBoundingClientRect().right < innerWidth"
-        failed = shown.run(f"[...document.querySelectorAll('h4.failed')].filter({visible}).map(e => e.textContent)")
-        assert len(failed) == 1 and failed[0].startswith("row 6: reward 0, ")
-        axes = shown.run(
-            "[...document.querySelectorAll('.marks')].map(g => [...g.children].slice(-2).map(e => e.textContent))"
-        )
-        assert axes[:3] == [["rollout", "pass@1"], ["rollout", "mean"], ["rollout", "share of rows"]]
-
-
 def test_a_diagnosis_that_came_again_is_one_row(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {n: [] for n in range(1, 11)}, diagnosed=True)
     for rollout in (2, 5, 8):
@@ -366,23 +333,6 @@ def test_the_group_whose_rewards_differ_most_is_shown_first(tmp_path: Path) -> N
                 f"(s => {{ s.value = {rollout}; s.dispatchEvent(new Event('change')) }})({choice.format('rollout')})"
             )
             assert shown.run(f"{choice.format('problem')}.selectedOptions[0].textContent").startswith(task)
-
-
-def test_a_narrow_page_shows_tables_as_cards_and_a_dark_one_dark_choices(tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    report(
-        [str(write_run(tmp_path / "run", {n: [row(0, "a", 1.0)] for n in (1, 2)}, model="m" * 90)), "--html", str(file)]
-    )
-    with browser() as shown:
-        shown.open(file, width=420, dark=True)
-        shown.run("document.querySelectorAll('details').forEach(one => one.open = true)")
-        assert shown.run("document.documentElement.scrollWidth") <= 420
-        assert shown.run("[...document.querySelectorAll('td')].every(t => t.getBoundingClientRect().right <= 420)")
-        assert shown.run("getComputedStyle(document.querySelector('td'), '::before').content") == '"run"'
-        red, green, blue = map(
-            int, re.findall(r"\d+", shown.run("getComputedStyle(document.querySelector('select')).backgroundColor"))[:3]
-        )
-        assert red + green + blue < 3 * 128
 
 
 def test_what_a_verb_measured_next_to_a_run_is_no_run(tmp_path: Path) -> None:

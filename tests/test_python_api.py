@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.ill_runs import Judged
 from support.tiny_models import TINY_QWEN2
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lit_rl
 from lit_rl import (
@@ -18,7 +16,6 @@ from lit_rl import (
     AssertTests,
     Attempt,
     CausalLM,
-    Checkpointing,
     Environment,
     Problem,
     Repair,
@@ -30,8 +27,6 @@ from lit_rl import (
     evaluate,
 )
 from lit_rl.execution import SandboxError, Verdict
-from lit_rl.reports.runs import find_run_folders
-from lit_rl.run_files.files import find_newest_recorded
 
 
 class Words(TaskDataModule):
@@ -66,32 +61,6 @@ def test_every_public_name_is_there_and_is_the_one_of_its_module() -> None:
     assert set(lit_rl.__all__) <= set(dir(lit_rl))
     with pytest.raises(AttributeError, match="no attribute 'GPRO'"):
         lit_rl.GPRO  # noqa: B018
-
-
-def test_a_run_that_saves_logs_where_it_saves(
-    byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As with ``--run_dir``: one folder for both, in which ``show`` and ``report`` find the run, resumed or not."""
-    monkeypatch.chdir(tmp_path)
-    for rollouts in (2, 4):
-        saves = Checkpointing("runs/ppo", every_n_rollouts=1)
-        trainer = Trainer(accelerator="cpu", callbacks=[saves], enable_progress_bar=False, limit_val_batches=0)
-        module = grpo(byte_tokenizer, rollouts)
-        trainer.fit(module, Words(batch_size=2))
-        assert module.clock.count == rollouts
-    assert [path.name for path in Path("runs").iterdir()] == ["ppo"]
-    assert {path.name for path in Path("runs/ppo").glob("version_*")} == {"version_0"}, "resumed where it logged"
-    assert {path.parent for path in tmp_path.rglob("*.ckpt")} == {tmp_path / "runs/ppo"}, "none of Lightning's own"
-    assert find_run_folders("runs/ppo") == [Path("runs/ppo/version_0")]
-    assert find_newest_recorded("runs/ppo") == Path("runs/ppo/version_0")
-    assert events_of("runs/ppo/version_0") == [1, 2, 3, 4]
-
-
-def events_of(folder: str) -> list[int]:
-    """Rollouts that TensorBoard has a reward of."""
-    events = EventAccumulator(folder)
-    events.Reload()
-    return [event.step for event in events.Scalars("reward/mean")]
 
 
 def fitted(module: GRPO, rollouts: int) -> GRPO:

@@ -132,18 +132,6 @@ def test_a_configuration_can_be_given(run: Path, capsys: pytest.CaptureFixture[s
     assert "has no config.yaml, as lit-rl fit writes it, with a task: give --config FILE" in capsys.readouterr().err
 
 
-def test_options_can_come_before_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = ("--config", str(run / "config.yaml"))
-    after = lines(capsys, str(run), "--last", "1", *config)
-    assert after[3] == "verdicts: 2 differ, 1 are as before"
-    for before in (("--last", "1", *config), ("-c", config[1], "--last=1"), (*config, "--sandbox", "Sandbox")):
-        assert lines(capsys, *before, str(run)) == after
-    # Without a configuration that of the run is wanted, whatever stands before the run.
-    with pytest.raises(SystemExit):
-        lit_rl.cli.main.main(["replay", "--last", "1", str(run)])
-    assert "config.yaml of the run names changed_task.Changed" in capsys.readouterr().err
-
-
 def test_nothing_differs_where_nothing_changed(make_module: Make, tmp_path: Path) -> None:
     """A real run: rewards and credit of its recorded rows come out of the plain file as they went in."""
     fit(make_module(max_rollouts=2), tmp_path, callbacks=[RunRecord(str(tmp_path), num_groups=3)])

@@ -259,19 +259,6 @@ def test_ctrl_c_saves_after_the_rollout_and_twice_stops_now(
     assert (tmp_path / "run" / "last.ckpt").resolve().name == "rollout_000004.ckpt"
 
 
-def test_ctrl_c_without_checkpoints_ends_with_130(
-    write: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = sorting(tmp_path)
-    config["trainer"]["callbacks"][1] = {"class_path": f"{__name__}.Interrupts", "init_args": {"times": 1}}
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background jobs
-    with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main.main(["fit", "--config", write(config)])
-    signal.signal(signal.SIGINT, before)
-    assert left.value.code == 130
-    assert "lit-rl: error: interrupted" in capsys.readouterr().err
-
-
 # -- the bar -----------------------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ from lit_rl.__main__ import main
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
 from lit_rl.data import Corridor, Sorting, SortingPolicy, SortingReward
 from lit_rl.errors import UsageError
-from lit_rl.models import LoRA, SeparateCritic
+from lit_rl.models import SeparateCritic
 from lit_rl.modules import UpdateConfig, setup_check
 from lit_rl.modules.setup_check import check_setup
 from lit_rl.training.checkpoints import read_checkpoint
@@ -214,22 +214,3 @@ def test_weights_that_an_optimizer_splits_by_shape_are_clipped_together(
 def module_at_start(module: Any) -> Any:
     module.policy.load()
     return module
-
-
-def test_muon_learns_adapters(byte_tokenizer: str, tmp_path: Path) -> None:
-    """It takes matrices only, which all weights of adapters are."""
-    module: Any = build_module(
-        byte_tokenizer, optimizer=partial(torch.optim.Muon, lr=0.01), gradient_clip_norm=1.0, max_rollouts=2
-    )
-    module.policy.lora = LoRA(rank=4)
-    before = weights(module_at_start(module))
-    assert fit(module, tmp_path).global_step == 2
-    assert int((weights(module) != before).sum()) == sum(
-        p.numel() for p in module.policy.parameters() if p.requires_grad
-    )
-
-
-def test_an_optimizer_that_cannot_take_the_weights_is_refused_by_its_key(byte_tokenizer: str, tmp_path: Path) -> None:
-    module = build_module(byte_tokenizer, optimizer=partial(torch.optim.Muon, lr=0.01), max_rollouts=2)
-    with pytest.raises(ValueError, match="Muon only supports 2D"):
-        fit(module, tmp_path)

@@ -94,16 +94,6 @@ def test_a_table_after_each_turn_has_the_values(tmp_path: Path, capsys: pytest.C
     assert "10 tokens; value was not recorded\n" in shown(capsys, folder, "--best", "--value", "value")
 
 
-def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Escape sequences, a carriage return, a bell, and marks that turn the direction of text."""
-    hostile = "\x1b]0;title\x07\x1b[2J\rx\u202e\x9b1m"
-    outcome = {"stderr": hostile, "exception_type": hostile}
-    rows = [row(0, hostile, 0.0, task_id=hostile, prompt=hostile, outcome=outcome, terms={hostile: 0.0})]
-    text = shown(capsys, write_run(tmp_path / "run", {1: rows}), "--rollout", "1", "--row", "0")
-    assert r"\x1b]0;title\x07\x1b[2J\rx\u202e\x9b1m" in text
-    assert not [one for one in text if not one.isprintable() and one != "\n"]  # the table of values included
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

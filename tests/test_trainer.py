@@ -185,7 +185,7 @@ def test_a_report_of_scripts_says_what_differs(capsys: pytest.CaptureFixture[str
 # -- what Lightning offers and rollouts do not have ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", ["fit", "validate", "test", "predict"])
+@pytest.mark.parametrize("verb", ["fit", "predict"])
 def test_a_compiled_module_runs_as_it_is(verb: str) -> None:
     """Compiled by dynamo, a rollout of this size takes minutes."""
     inner = module(2)
@@ -218,17 +218,6 @@ def test_a_run_with_a_folder_is_saved_logged_and_diagnosed_there_and_resumes() -
     assert kinds(trainer) == [*RECORDED, "ProgressScreen", "Checkpointing"]
     assert {path.parent.as_posix() for path in Path().rglob("*.ckpt")} == {"runs/first"}
     assert [path.as_posix() for path in Path().rglob("metrics.jsonl")] == ["runs/first/version_0/metrics.jsonl"]
-
-
-def test_a_file_with_a_run_dir_trains_as_a_script_with_one() -> None:
-    model = "{class_path: REINFORCE, init_args: {policy: SortingPolicy, rewards: [SortingReward], max_rollouts: 1}}"
-    Path("run.yaml").write_text(f"run_dir: a/first\nmodel: {model}\ndata: Sorting\ntrainer: {{accelerator: cpu}}")
-    trainer = Trainer(**QUIET, run_dir="b/second")
-    trainer.fit(module(1), Sorting())
-    by_file = Cli(["fit", "--config=run.yaml"]).trainer
-    assert [one for one in kinds(by_file) if one != "SaveConfigInTraining"] == kinds(trainer)
-    assert (by_file.log_dir, trainer.log_dir) == ("a/first/version_0", "b/second/version_0")
-    assert [Path(one.default_root_dir).name for one in (by_file, trainer)] == ["first", "second"]
 
 
 def test_a_callback_that_is_given_takes_the_place_of_the_default_one() -> None:

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
-from support.ranks import on_ranks
 from support.two_turns import rows_of
 
 import lit_rl.cli.main  # noqa: F401  # short class names
@@ -93,44 +91,6 @@ def test_pass_at_k_is_unbiased_over_problems() -> None:
     assert logged["val/sampled/verdict/passed_fraction"] == 1 / 8
 
 
-def test_batches_add_up_as_counts_not_as_means() -> None:
-    """Three problems in one batch and one in another weigh the same each."""
-    batches = rollout({"a": [W], "b": [W], "c": [W]}), rollout({"d": [P]})
-    assert evaluate(ExecutionEvaluation(), *batches, num_samples=1)["val/sampled/pass@1"] == 1 / 4
-
-
-def long_programs(batch: Rollout) -> Rollout:
-    """The same rows with programs of 50 bytes."""
-    judgements = [replace(judgement, program=Program("a" * 50, 0, 50)) for judgement in batch.judgements]
-    return replace(batch, judgements=tuple(judgements), turn_judgements=tuple((one,) for one in judgements))
-
-
-def empty(batch: Rollout) -> Rollout:
-    """The batch of a rank without a problem left."""
-    return Rollout(batch.completions.select(torch.arange(0)), (), (), batch.max_turns)
-
-
-def test_ranks_that_hold_different_numbers_of_problems_log_what_one_rank_would() -> None:
-    """Rank 0 has two problems, then one; rank 1 has one of which a row was lost, then none."""
-    of_ranks = [
-        (rollout({"a": [P, P, W], "b": [W, W, W]}), rollout({"d": [P, P, P]})),
-        (long_programs(rollout({"c": [LOST, P, W]})), empty(rollout({"e": [P, P, P]}))),
-    ]
-
-    def on_rank() -> Any:
-        dist.init_process_group("gloo")
-        return evaluate(ExecutionEvaluation([1, 2, 3]), *of_ranks[dist.get_rank()], num_samples=3)
-
-    first, second = on_ranks(on_rank)
-    alone = evaluate(ExecutionEvaluation([1, 2, 3]), *of_ranks[0], of_ranks[1][0], num_samples=3)
-    assert first == second == alone
-    assert first["val/sampled/pass@1"] == pytest.approx((2 / 3 + 0 + 1 + 1 / 2) / 4)
-    assert first["val/sampled/pass@2"] == pytest.approx((1 + 0 + 1 + 1) / 4)
-    assert first["val/sampled/pass@3"] == pytest.approx((1 + 0 + 1) / 3), "two rows of c could be judged"
-    assert first["val/sampled/num_problems"] == 4
-    assert first["val/sampled/median_program_bytes"] == 3, "nine programs of 3 bytes, three of 50"
-
-
 def test_failures_of_ours_leave_pass_at_k_and_are_counted() -> None:
     """Item 58: b is 1 of 1 that could be judged; c could not be judged at all and is left out."""
     logged = evaluate(ExecutionEvaluation(), rollout({"a": [W, W], "b": [P, LOST], "c": [LOST, LOST]}), num_samples=2)
@@ -178,21 +138,6 @@ def test_without_a_reward_none_is_logged() -> None:
     logged = evaluate(ExecutionEvaluation(), rollout({"a": [LOST], "b": [LOST]}), num_samples=1)
     assert not {"val/sampled/reward/mean", "val/sampled/pass@1"} & logged.keys()
     assert logged["val/sampled/verdict/infrastructure_failure_fraction"] == 1
-
-
-def test_lengths_formats_and_terms() -> None:
-    logged = evaluate(ExecutionEvaluation(), rollout({"a": [P], "b": [W]}, fenced=False), num_samples=1)
-    assert logged["val/sampled/completion/length"] == (1 + 2) / 2
-    assert logged["val/sampled/completion/format_rate"] == 0
-    assert logged["val/sampled/completion/program_rate"] == 1
-    assert logged["val/sampled/median_program_bytes"] == 3
-    assert logged["val/sampled/reward/even"] == 1, "a term's mean is over the rows where it has a value"
-
-
-def test_several_tasks_have_their_names_in_the_metrics() -> None:
-    batches = rollout({"a": [P]}), rollout({"a": [W]})
-    logged = evaluate(ExecutionEvaluation(), *batches, num_samples=1, tasks=("x", "y"))
-    assert (logged["val/x/sampled/pass@1"], logged["val/y/sampled/pass@1"]) == (1, 0)
 
 
 def test_all_turns_of_a_row_are_written_with_what_the_environment_said() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
 import sys
 import threading
@@ -24,7 +23,7 @@ from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
 from lit_rl.reports.run_summary import sampling_line
-from lit_rl.trainer import Trainer, silence_lightning
+from lit_rl.trainer import Trainer
 from lit_rl.training.progress import Progress
 from lit_rl.types import Sampling
 
@@ -257,16 +256,6 @@ def test_a_trainer_has_one_screen(settings: dict[str, Any], live: bool | None) -
     own = ProgressScreen()
     trainer = Trainer(accelerator="cpu", logger=False, callbacks=[own], **settings)
     assert [callback for callback in trainer.callbacks if isinstance(callback, ProgressScreen)] == [own]
-
-
-def test_other_messages_and_warnings_still_come(caplog: pytest.LogCaptureFixture) -> None:
-    silence_lightning()
-    logger = logging.getLogger("lightning.pytorch.utilities.rank_zero")
-    logger.setLevel(logging.INFO)
-    logger.info("\N{ELECTRIC LIGHT BULB} Tip: buy something")
-    logger.info("GPU available: True (cuda), used: False")
-    logger.info("GPU available: False, used: False")
-    assert [record.getMessage() for record in caplog.records] == ["GPU available: True (cuda), used: False"]
 
 
 GREEDY, SAMPLED = Sampling(temperature=0.0, max_tokens=8), Sampling(num_samples=4, max_tokens=8)

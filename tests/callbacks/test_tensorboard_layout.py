@@ -5,30 +5,23 @@ Weights & Biases (offline) and MLflow with their real packages; skipped, by name
 
 from __future__ import annotations
 
-import csv
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from support.small_runs import Words, build_module
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation, TensorBoardLayout
-from lit_rl.callbacks.tensorboard_layout import OVERVIEW, overview_of
+from lit_rl.callbacks.tensorboard_layout import OVERVIEW
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, Objective
 from lit_rl.trainer import Trainer
 
-KINDS: dict[str, Any] = {
-    "grpo": SimpleNamespace(metric_prefix="", parameter_groups=lambda: {"policy": []}),
-    "ppo": SimpleNamespace(metric_prefix="", parameter_groups=lambda: {"policy": [], "critic": []}),
-    "sft": SimpleNamespace(metric_prefix="sft", parameter_groups=lambda: {"policy": []}),
-}
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
@@ -83,16 +76,6 @@ def test_the_overview_is_there_and_its_charts_have_curves(events: EventAccumulat
     ]
 
 
-def test_the_overview_of_a_kind_of_run_has_no_charts_that_stay_empty() -> None:
-    charts = {
-        name: {chart for part in overview_of(module).values() for chart in part} for name, module in KINDS.items()
-    }
-    everything = {chart for part in OVERVIEW.values() for chart in part}
-    assert charts["ppo"] == everything - {"loss on given texts"}
-    assert charts["grpo"] == charts["ppo"] - {"critic"}
-    assert "loss on given texts" in charts["sft"] and charts["sft"] < everything - {"critic", "entropy (nats a token)"}
-
-
 def test_runs_can_be_compared_by_their_settings(events: EventAccumulator) -> None:
     metadata = events.SummaryMetadata("_hparams_/session_start_info")
     data = plugin_data_pb2.HParamsPluginData.FromString(metadata.plugin_data.content)
@@ -113,14 +96,6 @@ def test_distributions_are_written_every_few_rollouts(events: EventAccumulator) 
     for name in names:
         assert [event.step for event in events.Histograms(name)] == [2, 4]
     assert events.Histograms("distribution/reward")[0].histogram_value.num == 12
-
-
-def test_other_loggers_get_the_same_numbers(byte_tokenizer: str, tmp_path: Path) -> None:
-    logger = CSVLogger(str(tmp_path), name="run")
-    run(byte_tokenizer, tmp_path, logger, CompletionLog(num_problems=2))
-    with (Path(logger.log_dir) / "metrics.csv").open() as file:
-        columns = set(next(csv.reader(file)))
-    assert {"reward/std", "sampling/logprob_gap/mean", "val/greedy/reward/mean", "time/idle_seconds"} <= columns
 
 
 def test_curves_and_texts_count_rollouts_from_1_and_a_validation_before_them_is_at_0(events: EventAccumulator) -> None:

@@ -117,6 +117,7 @@ def test_the_number_of_ranks_may_change_from_two_to_one_to_two(byte_tokenizer: s
     assert max(np.abs(resumed[name] - whole[name]).max() for name in whole) < 1e-8
 
 
+@pytest.mark.slow
 def test_two_ranks_continue_a_longer_schedule(byte_tokenizer: str, tmp_path: Path) -> None:
     """The checkpoint of shards is read after the model is set up: the run's count is known late."""
 

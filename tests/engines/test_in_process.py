@@ -187,9 +187,3 @@ def test_a_session_that_fails_on_sharded_weights_spreads_them_again(byte_tokeniz
     ((held, whole), done), ((held_too, _), none) = on_ranks(on_two)
     assert [len(ids) for ids in done.values()] == [3, 4] and none == {}
     assert held + held_too == whole
-
-
-def test_each_turn_has_a_stream_of_its_own_and_the_first_is_what_it_was() -> None:
-    seeds = [KEY.seed_of(task, sample, turn) for task in ("a", "a/1") for sample in (0, 1) for turn in (0, 1, 2)]
-    assert len(set(seeds)) == 12
-    assert KEY.seed_of("a", 1) == KEY.seed_of("a", 1, turn=0) == 7523042005953535448

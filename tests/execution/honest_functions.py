@@ -7,28 +7,18 @@ _ERRORS = """
 class Bad(ValueError):
     def __init__(self, code, why='bad'): super().__init__(why); self.code = code
 class Worse(Bad): pass
-class Odd(Exception):
-    def __str__(self): return 'odd: ' + repr(self.args)
 def bad(code): raise Bad(code)
 def worse(code): raise Worse(code, 'worse')
-def odd(*a): raise Odd(*a)
 def key(): return {}['a']
 def chain():
     try: key()
     except KeyError as e: raise Bad(1) from e
-def index(): return [][3]
-def decode(): return b'\\xff'.decode()
 def system(): raise OSError(2, 'gone', 'file')
-def leave(code): raise SystemExit(code)
-def group(): raise ExceptionGroup('g', [ValueError(1), KeyError(2)])
 """
 _HIGHER = """
 import functools, itertools
 def apply(f, *xs, **ks): return f(*xs, **ks)
-def compose(*fs): return lambda x: functools.reduce(lambda v, f: f(v), fs, x)
 def my_map(f, xs): return [f(x) for x in xs]
-def my_filter(f, xs): return list(filter(f, xs))
-def my_sort(xs, key=None): return sorted(xs, key=key)
 def retry(f, n, errors=Exception):
     for i in range(n):
         try: return f()
@@ -42,22 +32,9 @@ def memo(f):
         return seen[a]
     g.seen = seen
     return g
-def counter():
-    n = 0
-    def up(by=1):
-        nonlocal n
-        n += by
-        return n
-    return up
-def fold(f, xs, start): return functools.reduce(f, xs, start)
-def timesx(n): return lambda x: n * x
 def use(x): return x
-def take(n, it): return list(itertools.islice(it, n))
 def lines(file): return [line.rstrip() for line in file]
 def head(file): return file.readline().strip()
-def write(file, text): file.write(text); return file.tell()
-def area(shape): return shape.width * shape.height
-def describe(obj): return f'{obj.name}: {len(obj)}'
 def rename(obj, name): obj.name = name; return obj
 def hello(animal): return animal.speak() + '!'
 def fill(obj): obj['k'] = 3; return obj['k'] + len(obj)
@@ -65,34 +42,16 @@ def fill(obj): obj['k'] = 3; return obj['k'] + len(obj)
 _ITERATORS = """
 def count(n=0):
     while True: yield n; n += 1
-def squares(n):
-    for i in range(n): yield i * i
 def fails_late():
     yield 1
     raise ValueError('late')
 def echo():
     got = None
     while True: got = yield got
-def pairs(xs): return zip(xs, xs[1:])
-class Countdown:
-    def __init__(self, n): self.n = n
-    def __iter__(self): return self
-    def __next__(self):
-        if self.n == 0: raise StopIteration
-        self.n -= 1
-        return self.n + 1
 class Bag:
     def __init__(self, *items): self.items = items
     def __iter__(self): return iter(self.items)
     def __len__(self): return len(self.items)
-class Old:
-    def __getitem__(self, i):
-        if i > 2: raise IndexError(i)
-        return i * 10
-def perms(xs):
-    for i in range(len(xs)):
-        xs[0], xs[i] = xs[i], xs[0]
-        yield xs
 """
 _ASYNC = """
 import asyncio
@@ -101,8 +60,6 @@ async def double(x):
     return 2 * x
 async def fetch(get): return await get() + 1
 async def broken(): raise ValueError('async')
-class Service:
-    async def ask(self, x): return await double(x)
 """
 
 # fmt: off
@@ -112,35 +69,28 @@ _TESTS = {
         "base_of_an_own_exception": "try:\n    worse(7)\nexcept Bad as e:\n    found = e\nassert isinstance(found, Worse) and isinstance(found, ValueError) and found.args == ('worse',)",
         "arguments_of_a_key_error": "try:\n    key()\nexcept KeyError as e:\n    found = e.args\nassert found == ('a',)",
         "cause_of_an_exception": "try:\n    chain()\nexcept Bad as e:\n    found = e.__cause__\nassert isinstance(found, KeyError)",
-        "unicode_error": "try:\n    decode()\nexcept UnicodeDecodeError as e:\n    found = e.start\nassert found == 0",
         "system_error_number": "try:\n    system()\nexcept FileNotFoundError as e:\n    found = e.errno\nassert found == 2",
         "assert_raises": "import unittest\ncase = unittest.TestCase()\nwith case.assertRaises(Bad) as caught:\n    bad(3)\nassert caught.exception.code == 3",
-        "suppressed": "import contextlib\ndone = []\nwith contextlib.suppress(Bad):\n    bad(3)\n    done.append(1)\nassert done == []",
     },
     _HIGHER: {
         "function_given": "assert my_map(lambda x: x * 2, [1, 2]) == [2, 4]",
-        "method_given": "seen = []\nmy_map(seen.append, [1, 2])\nassert seen == [1, 2]",
         "functions_of_the_program_given_back": "assert apply(my_map, str, [1]) == ['1']",
         "decorator": "calls = []\n@memo\ndef slow(x):\n    calls.append(x)\n    return x + 1\nslow(1), slow(1)\nassert calls == [1] and slow(2) == 3",
         "error_of_the_tests_comes_back": "class Mine(Exception): pass\nerror = Mine('x')\ndef fail(): raise error\ntry:\n    apply(fail)\n    found = None\nexcept Mine as e:\n    found = e\nassert found is error",
         "error_of_the_tests_is_handled": "tries = []\ndef flaky():\n    tries.append(1)\n    if len(tries) < 3: raise ValueError('again')\n    return 'ok'\nassert retry(flaky, 5, ValueError) == 'ok'",
         "object_of_the_tests_returned": "class Thing: pass\nthing = Thing()\nassert use(thing) is thing",
-        "object_of_the_tests_with_length": "class Thing:\n    name = 'n'\n    def __len__(self): return 4\nassert describe(Thing()) == 'n: 4'",
         "object_of_the_tests_changed": "class Thing: name = 'a'\nt = Thing()\nrename(t, 'b')\nassert t.name == 'b'",
         "method_of_a_test_object": "class Dog:\n    def speak(self): return 'wuff'\nassert hello(Dog()) == 'wuff!'",
         "mock": "from unittest.mock import Mock\nm = Mock(return_value=7)\nassert apply(m, 1, k=2) == 7 and m.call_args.args == (1,)",
         "test_object_with_items": "class D(object):\n    def __init__(self): self.d = {}\n    def __setitem__(self, k, v): self.d[k] = v\n    def __getitem__(self, k): return self.d[k]\n    def __len__(self): return len(self.d)\nd = D()\nassert fill(d) == 4 and d.d == {'k': 3}",
         "file_in_memory": "import io\nassert lines(io.StringIO('a\\nb\\n')) == ['a', 'b'] and head(io.StringIO('x\\ny')) == 'x'",
-        "endless_generator_given": "import itertools\nassert take(3, itertools.count(5)) == [5, 6, 7]",
         "threads_in_the_tests": "import threading\nfound = []\nts = [threading.Thread(target=lambda i=i: found.append(use(i))) for i in range(8)]\nfor t in ts: t.start()\nfor t in ts: t.join()\nassert sorted(found) == list(range(8))",
     },
     _ITERATORS: {
         "endless_generator": "import itertools\nassert list(itertools.islice(count(), 100)) == list(range(100))",
-        "next_of_a_generator": "g = squares(3)\nassert [next(g), next(g), next(g), next(g, None)] == [0, 1, 4, None]",
         "generator_in_a_loop": "found = []\nfor x in count():\n    if x > 300: break\n    found.append(x)\nassert found == list(range(301))",
         "generator_that_fails_late": "g = fails_late()\nfirst = next(g)\ntry:\n    next(g)\n    found = None\nexcept ValueError as e:\n    found = str(e)\nassert (first, found) == (1, 'late')",
         "generator_that_is_sent_values": "g = echo()\nnext(g)\nassert g.send(3) == 3",
-        "iterator_class": "c = Countdown(3)\nnext(c)\nassert c.n == 2 and list(c) == [2, 1]",
         "iterable_class": "b = Bag(3, 1, 2)\nassert sorted(b) == [1, 2, 3] and max(b) == 3 and len(b) == 3",
     },
     _ASYNC: {

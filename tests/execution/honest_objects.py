@@ -5,15 +5,12 @@ from __future__ import annotations
 
 _POINT = """
 class Point:
-    ORIGIN = (0, 0)
-    made = 0
-    def __init__(self, x, y=0): self.x, self.y = x, y; type(self).made += 1
+    def __init__(self, x, y=0): self.x, self.y = x, y
     def __add__(self, o): return Point(self.x + o.x, self.y + o.y)
     def __radd__(self, o): return self if o == 0 else NotImplemented
     def __iadd__(self, o): self.x += o.x; self.y += o.y; return self
     def __mul__(self, k): return Point(self.x * k, self.y * k)
     __rmul__ = __mul__
-    def __neg__(self): return Point(-self.x, -self.y)
     def __abs__(self): return (self.x ** 2 + self.y ** 2) ** 0.5
     def __matmul__(self, o): return self.x * o.x + self.y * o.y
     def __repr__(self): return f'Point({self.x}, {self.y})'
@@ -29,7 +26,6 @@ class Point:
     def __index__(self): return self.x
     def __round__(self, n=None): return Point(round(self.x, n), round(self.y, n))
     def __format__(self, spec): return format(self.x, spec)
-    def __reversed__(self): return iter([self.y, self.x])
     def __call__(self, t): return self.x + t * self.y
     @property
     def norm(self): return abs(self)
@@ -37,8 +33,6 @@ class Point:
     def norm(self, n): self.x, self.y = n, 0
     @classmethod
     def of(cls, pair): return cls(*pair)
-    @staticmethod
-    def zero(): return Point(0, 0)
 class Point3(Point):
     def __init__(self, x, y, z): super().__init__(x, y); self.z = z
 """
@@ -60,16 +54,8 @@ def reverse(head):
     before = None
     while head: head.next, before, head = before, head, head.next
     return before
-def total(head):
-    s = 0
-    while head is not None: s += head.val; head = head.next
-    return s
 def prepend(head, val): return Node(val, head)
 def depth(tree): return 0 if tree is None else 1 + max(depth(tree.left), depth(tree.right))
-def build(values):
-    head = None
-    for v in reversed(values): head = Node(v, head)
-    return head
 """
 _ENUMS = """
 import enum, dataclasses, functools, collections, abc
@@ -78,11 +64,7 @@ class Color(enum.Enum):
     BLUE = 2
     @property
     def short(self): return self.name[0]
-class Level(enum.IntEnum):
-    LOW = 1
-    HIGH = 2
 def favourite(): return Color.BLUE
-def is_red(c): return c is Color.RED
 @dataclasses.dataclass
 class Item:
     name: str
@@ -108,16 +90,12 @@ class Shape(abc.ABC):
 class Square(Shape):
     def __init__(self, s): self.s = s
     def area(self): return self.s ** 2
-LIMIT = 10
-NAMES = ['a', 'b']
 """
 
 # fmt: off
 _TESTS = {
     _POINT: {
-        "attributes": "p = Point(1, 2)\np.x = 5\nassert (p.x, p.y) == (5, 2)",
         "class_method": "assert Point.of((3, 4)).y == 4",
-        "property": "assert Point(3, 4).norm == 5.0",
         "property_setter": "p = Point(3, 4)\np.norm = 7\nassert (p.x, p.y) == (7, 0)",
         "sum_of_objects": "assert sum([Point(1, 2), Point(3, 4)]).x == 4",
         "in_place_addition": "p = q = Point(1, 2)\np += Point(1, 1)\nassert p is q and q.x == 2",
@@ -144,7 +122,6 @@ _TESTS = {
         "class_derived_in_the_tests": "class Named(Point):\n    def __init__(self, name, x):\n        super().__init__(x, 0)\n        self.name = name\n    def hi(self): return self.name + str(self.x)\nn = Named('a', 3)\nassert n.hi() == 'a3' and n.norm == 3.0",
     },
     _STACK: {
-        "stack": "s = Stack()\ns.push(1).push(2)\nassert s.pop() == 2 and len(s) == 1",
         "empty_stack_raises": "try:\n    Stack().pop()\n    found = None\nexcept IndexError as e:\n    found = str(e)\nassert found == 'pop from an empty stack'",
         "with_block": "with Stack() as s:\n    inside = s.open\nassert inside and not s.open",
         "with_block_that_swallows": "with Stack() as s:\n    1 / 0\nassert s.kind == 'ZeroDivisionError'",
@@ -156,17 +133,14 @@ _TESTS = {
         "tree_of_the_tests": "class T:\n    def __init__(self, left=None, right=None): self.left, self.right = left, right\nassert depth(T(T(), T(T()))) == 3",
     },
     _ENUMS: {
-        "enum_member": "assert Color.RED.value == 1 and Color.RED.name == 'RED' and Color.RED.short == 'R'",
         "enum_member_returned": "assert favourite() is Color.BLUE and favourite() == Color.BLUE",
         "enum_members": "assert [c.name for c in Color] == ['RED', 'BLUE'] and len(Color) == 2",
-        "integer_enum": "assert Level.HIGH == 2 and Level.LOW < Level.HIGH",
         "data_class": "i = Item('a', tags=['t'])\nassert (i.name, i.price, i.tags, i.total(2)) == ('a', 1.5, ['t'], 3.0)",
         "objects_given_in_a_list": "a, b = Item('a', 3.0), Item('b', 2.0)\nassert cheapest([a, b]) is b",
         "cached_function": "fib(30)\nassert fib(20) == 6765 and fib.cache_info().currsize == 31",
         "documentation": "assert documented.__doc__ == 'Doubles.' and documented.__name__ == 'documented'",
         "attribute_of_a_function": "counted(1)\ncounted(2)\nassert counted.calls == 2",
         "named_tuple": "p = pair(1, 2)\nassert p == (1, 2) and p[0] == 1",
-        "abstract_class": "s = Square(3)\nassert s.twice() == 18 and isinstance(s, Shape)",
         "abstract_class_derived_in_the_tests": "class Disc(Shape):\n    def __init__(self, r): self.r = r\n    def area(self): return 3 * self.r\nd = Disc(2)\nassert d.twice() == 12 and isinstance(d, Shape) and d.area() == 6",
     },
 }

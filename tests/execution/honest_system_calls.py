@@ -176,12 +176,4 @@ SYSTEM_CALLS = {
         os.chmod('b', 0o400), os.utime('b', (1, 1)), os.sync_file_range if hasattr(os, 'sync_file_range') else 0
         os.fsync(other), os.fdatasync(other), os.close(other)
     """),
-    "asks_about_the_machine": checked("""
-        import os, platform, sys, time
-        assert os.cpu_count() and os.sched_getaffinity(0) and os.getpid() and os.getppid() >= 0
-        os.sched_setaffinity(0, os.sched_getaffinity(0))
-        os.getpriority(os.PRIO_PROCESS, 0), os.getpgid(0), os.getsid(0), os.getloadavg, platform.platform(), os.uname()
-        os.umask(0o022), os.getresuid(), os.getgroups(), time.clock_getres(time.CLOCK_MONOTONIC), time.thread_time()
-        os.sched_yield(), os.sysconf('SC_PAGESIZE'), os.statvfs('.'), sys.getswitchinterval()
-    """),
 }

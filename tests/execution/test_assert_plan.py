@@ -16,7 +16,6 @@ PLANNED = {
     "isclose by its name": "from math import isclose\nassert isclose(f(1), 2)\nassert isclose(3.01, f(2), abs_tol=0.1)",
     "check": "def check(candidate):\n    assert candidate(1) == 2\n    assert not candidate(2) < 3",
 }
-OBJECT = "class A:\n    def __eq__(s, o): return True\n    def __float__(s): return 2.0\n"
 BODIES = {
     "return x + 1": "passed",
     "return x + 1 if x == 1 else 0": "wrong_answer",

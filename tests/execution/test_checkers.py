@@ -30,11 +30,7 @@ def judged(sandbox, checker, outputs, expected="1\n", given="", **settings):
     return judge_named(sandbox, {output: (printing(output), check) for output in outputs})
 
 
-# Those in C++ take a second each to compile.
-FEW = ("permutation", "sets", "order", "palindrome")
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in JUDGED])
+@pytest.mark.parametrize("name", JUDGED)
 def test_a_checker_passes_right_outputs_and_no_others(sandbox, name):
     checker, given, expected, right, wrong = JUDGED[name]
     ends = judged(sandbox, checker, (expected, *right, *wrong), expected, given)

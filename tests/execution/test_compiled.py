@@ -137,8 +137,6 @@ SAID = (
     f'#include <iostream>\nstatic_assert(false, "\\n{FORGED}");int main(){{}}',
     "#include <no_such_header.h>\nint main(){}",
     "int f(); int main(){ return f(); }",
-    "int main(){} int main(){}",
-    "int x;",
     'asm("no_such_instruction");int main(){}',
     'asm(".section .note, \\"a\\"\\n.err\\n");int main(){}',
     'extern "C" void f() asm("No space left on device"); int main(){ f(); }',

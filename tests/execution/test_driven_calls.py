@@ -369,7 +369,7 @@ PARTICULARS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("language", PARTICULARS)
+@pytest.mark.parametrize("language", slow_but(("javascript", "c"), PARTICULARS))
 def test_particular_values_and_errors_of_languages(sandbox, language):
     outcomes = judge(sandbox, language, [(program, cases) for program, cases, _ in PARTICULARS[language]])
     for (program, _, verdicts), outcome in zip(PARTICULARS[language], outcomes, strict=True):

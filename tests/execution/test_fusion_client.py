@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -15,7 +14,6 @@ from lit_rl.execution import (
     AssertTests,
     CallTests,
     Checker,
-    ProgramRunner,
     Sandbox,
     SandboxError,
     SandboxFusionClient,
@@ -177,17 +175,6 @@ def test_environment_gives_address_and_concurrency(monkeypatch):
     monkeypatch.setenv("SANDBOX_MAX_CONCURRENCY", "5")
     with SandboxFusionClient() as client:
         assert (client.url, client._pool._max_workers) == ("http://127.0.0.1:9", 5)
-
-
-def test_the_command_line_takes_it_as_the_configuration_advises(monkeypatch):
-    from lit_rl.cli.main import Cli
-
-    config = Path(__file__).parents[2] / "configs" / "deepcoder_grpo.yaml"
-    monkeypatch.setenv("SANDBOX_URL", "http://127.0.0.1:9")
-    hardware = ["--trainer.accelerator=cpu", "--trainer.precision=32-true"]
-    cli = Cli(["--config", str(config), *hardware, "--model.sandbox=SandboxFusionClient"], run=False)
-    with cli.model.collector.sandbox() as runner:
-        assert isinstance(runner, SandboxFusionClient) and isinstance(runner, ProgramRunner)
 
 
 def test_outcomes_say_what_those_of_the_local_sandbox_say():

@@ -85,11 +85,7 @@ def test_the_class_of_java_that_has_main_is_started(sandbox, name):
 ONLINE_JUDGE = {
     "python": "import os\nprint(os.environ.get('ONLINE_JUDGE') is not None)",
     "c": "#include <stdio.h>\nint main(void) {\n#ifdef ONLINE_JUDGE\nputs(\"True\");\n#endif\n}",
-    "cpp": "#include <iostream>\nint main() {\n#ifndef ONLINE_JUDGE\nfreopen(\"input.txt\", \"r\", stdin);\n#else\nstd::cout << \"True\";\n#endif\n}",
     "java": "class A { public static void main(String[] a) { System.out.print(System.getProperty(\"ONLINE_JUDGE\") != null && System.getenv(\"ONLINE_JUDGE\") != null ? \"True\" : \"\"); } }",
-    "javascript": "if (process.env.ONLINE_JUDGE) console.log('True');",
-    "go": 'package main\nimport ("fmt"; "os")\nfunc main() { if os.Getenv("ONLINE_JUDGE") != "" { fmt.Println("True") } }',
-    "rust": 'fn main() { if std::env::var("ONLINE_JUDGE").is_ok() { println!("True") } }',
 }  # fmt: skip
 
 

@@ -14,7 +14,6 @@ from lit_rl.execution import AssertTests, Sandbox, Verdict
 RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return 0"
 NODE = "class Node:\n    def __init__(self, val=0, next=None):\n        self.val, self.next = val, next\n    def total(self): return {}\n"
 NODES = NODE.format("self.val + (self.next.total() if self.next else 0)"), NODE.format("-1")
-END = "assert f(1) == 2\n"
 
 # fmt: off
 # Tests of ``f``, which adds 1.

@@ -34,7 +34,7 @@ def own_tokenizer() -> Any:
     return tokenizer
 
 
-@pytest.fixture(params=["own", "qwen2.5"])
+@pytest.fixture(scope="module", params=["own", "qwen2.5"])
 def codec(request: pytest.FixtureRequest) -> TextCodec:
     if request.param == "own":
         return TextCodec(own_tokenizer())

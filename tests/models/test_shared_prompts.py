@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from support.families import config_of, language_model
-from support.slow_cases import slow_but
-from support.small_runs import fit, weights
 from support.tiny_models import TINY_QWEN2
-from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
+from support.two_turns import drawn, rows_of
 
 from lit_rl.engines import Generation, InProcess, Request
-from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic, padding
+from lit_rl.models import CausalLM, LoRA, padding
 from lit_rl.models.critic import ValueHead, values_and_tail_values
 from lit_rl.models.decoding import Decoding, PromptGroups, SharedDecoding
 from lit_rl.models.family import relative_gap
@@ -27,11 +24,8 @@ from lit_rl.models.padding import (
     pad_left,
 )
 from lit_rl.models.probe import can_decode_from_shared_prompts, logits_while_decoding, probe_ids_and_mask
-from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.minibatches import divide_into_microbatches
 from lit_rl.types import Completions, Sampling, StopReason
-
-Make = Callable[..., RolloutModule]
 
 
 def rows() -> Completions:
@@ -140,61 +134,6 @@ def test_a_cache_that_loses_the_gradient_is_noticed(
     assert can_share_prompts(policy.model)
     monkeypatch.setattr(padding._RecordingCache, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
     assert not can_share_prompts(policy.model)
-
-
-KL = Objective(kl_coef=0.1, entropy_coef=0.05)
-IN_REWARD = Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
-KINDS: dict[str, tuple[Any, bool, dict[str, Any]]] = {
-    "grpo": (PlaysGRPO, False, {"objective": KL, "epochs": 2}),
-    "grpo-lora": (PlaysGRPO, True, {"objective": KL, "minibatches": 2}),
-    "ppo-own": (PlaysPPO, False, {"critic": SeparateCritic, "objective": IN_REWARD, "bootstrap_truncated": True}),
-    "ppo-shared": (PlaysPPO, True, {"critic": SharedCritic, "objective": IN_REWARD, "credit": "tokens"}),
-}
-
-
-PIECES = {"microbatch_size": 5}, {"microbatch_tokens": 60}, {"microbatch_size": 1}
-QUICK = [("ppo-shared", True, 1), ("grpo", False, 0)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "shares", "size"),
-    slow_but(QUICK, [*QUICK, ("grpo-lora", True, 0), ("ppo-own", True, 1), ("ppo-own", False, 2)]),
-)
-def test_runs_learn_the_same(
-    make_module: Make,
-    byte_tokenizer: str,
-    tmp_path: Path,
-    kind: str,
-    shares: bool,
-    size: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Rows of several turns, a reference, micro-batches that tear groups apart: weights after two rollouts."""
-    monkeypatch.setattr(padding, "_COLUMNS_PER_PASS", 4)
-
-    def trained(share: bool, **more: Any) -> tuple[torch.Tensor, bool]:
-        cls, lora, options = KINDS[kind]
-        options = {name: value() if isinstance(value, type) else value for name, value in options.items()}
-        module = make_module(cls, rewards=[LastTurn()], **({"max_rollouts": 2} | options | more))
-        module.policy = CausalLM(
-            config=TINY_QWEN2,
-            tokenizer=byte_tokenizer,
-            dtype="float64",
-            lora=LoRA(rank=2) if lora else None,
-            share_prompts=share,
-            probe=False,
-        )
-        fit(module, tmp_path)
-        critic = getattr(module, "critic", torch.nn.Module())
-        found = torch.cat([weights(module), *(p.detach().flatten() for p in critic.parameters())])
-        return found, module.policy.shares_prompts and getattr(critic, "shares_prompts", True)
-
-    alone, not_shared = trained(False)
-    start, _ = trained(True, optimizer=lambda p: torch.optim.SGD(p, lr=0.0), max_rollouts=1)
-    assert not not_shared and (alone - start).abs().max() > 1e-3
-    found, shared = trained(shares, **PIECES[size])
-    assert shared is shares
-    assert (found - alone).abs().max() < 1e-10
 
 
 @pytest.mark.parametrize(

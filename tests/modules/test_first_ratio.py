@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support.ranks import on_ranks
+from support.slow_cases import slow_but
 from support.small_runs import Brief, EvenBytes, Words, quiet_trainer
 from torch import Tensor
 
@@ -129,7 +130,7 @@ def test_checkpointing_budgets_entropy_and_autocast_keep_the_ratio(
     assert set(fitted(byte_tokenizer, tmp_path, "grpo", rate=0.0, **options).moved.values()) == {0.0}
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+@pytest.mark.parametrize("strategy", slow_but(("fsdp2",), ["ddp", "fsdp2"]))
 def test_two_ranks_keep_the_ratio(byte_tokenizer: str, tmp_path: Path, strategy: str) -> None:
     def run() -> list[float]:
         how = FSDP2Strategy(param_dtype="bfloat16") if strategy == "fsdp2" else "ddp"

@@ -76,13 +76,6 @@ def test_the_spread_of_rewards_is_that_of_judged_rows() -> None:
     assert found["reward/std"] == pytest.approx(10**0.5)  # of 0, 1, ... 10
 
 
-def test_lengths_and_seconds_are_told_by_verdict() -> None:
-    found = measured([P, P, W, W], [1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0])
-    assert (found["length/passed"], found["length/wrong_answer"]) == (2.0, 1.5)
-    assert found["sandbox/seconds_passed"] == found["sandbox/seconds"] == 0.5
-    assert "length/exception" not in found and found["update/trained_fraction"] == 0.5
-
-
 def test_ratios_are_read_where_the_update_looked() -> None:
     nan = float("nan")
     seen = [[-1.0, -3.0], [nan, nan], [-1.0, 50.0]]  # the last number stands on padding
@@ -93,17 +86,6 @@ def test_ratios_are_read_where_the_update_looked() -> None:
     assert found["sampling/logprob_gap/max"] == 1.0
     alone = measured([P], [1.0], [1.0], [[-1.5, nan]])
     assert (alone["policy/ratio_max"], alone["policy/ratio_min"], alone["sampling/logprob_gap/mean"]) == (1, 1, 0.5)
-
-
-def test_extremes_add_up_over_parts() -> None:
-    total, part = Means(), Means()
-    total.add_largest("a", 1.0)
-    part.add_largest("a", 3.0)
-    part.add_smallest("b", -2.0)
-    total.merge(part)
-    total.add_smallest("b", 5.0)
-    total.add_largest("a", 2.0)
-    assert total.reduce(torch.device("cpu")) == {"a": 3.0, "b": -2.0}
 
 
 def test_the_entropy_is_that_at_the_temperature_that_samples() -> None:

@@ -13,11 +13,9 @@ import torch
 from support.asking import AsksAgain
 from support.ill_runs import Copies
 from support.late_verdicts import Counting, Late, PassedAndEven, Programs
-from support.slow_cases import slow_but
 from support.small_runs import Scored, fit, weights
 
 from lit_rl.data import Corridor
-from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.toys.toy_models import CorridorPolicy
 from lit_rl.engines import Engine, InProcess
 from lit_rl.math.advantages import NoBaseline
@@ -35,7 +33,7 @@ from lit_rl.math.losses import (
     Unclipped,
 )
 from lit_rl.models import SeparateCritic
-from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutConfig, RolloutModule, UpdateConfig
+from lit_rl.modules import GRPO, PPO, Objective, RolloutConfig, RolloutModule, UpdateConfig
 from lit_rl.rollout import Rollout
 from lit_rl.types import Experience, Problem, Sampling
 
@@ -95,21 +93,6 @@ def test_rows_are_those_of_the_rollout_s_own_streams(make_module: Make, tmp_path
     first_four = [p.task_id for _, rows, _ in kept.rollouts[:4] for p in rows.problems[::4]]
     assert len(set(first_four)) == 12
     assert {len(turns) for _, rows, _ in kept.rollouts for turns in rows.turns} == {1, 2}
-
-
-@pytest.mark.parametrize("cls", slow_but((PPO,), [GRPO, PPO, REINFORCE]))
-def test_every_algorithm_learns_from_rows_one_rollout_old(make_module: Make, tmp_path: Path, cls: Any) -> None:
-    """The first rollout is on-policy; with a rate of 0 weights never change, and all of them are."""
-    learned = {}
-    for staleness in (0, 1):
-        kept = Kept()
-        module = ahead(make_module, cls, staleness=staleness, max_rollouts=3, epochs=1)
-        fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])
-        learned[staleness] = weights(module)
-        behind = [version - 1 - rows.weights_versions[0] for version, rows, _ in kept.rollouts]
-        assert behind == ([0, 1, 1] if staleness else [0, 0, 0])
-        assert all(("policy/updates_behind" in metrics) == bool(staleness) for _, _, metrics in kept.rollouts)
-    assert not torch.equal(learned[0], learned[1])
 
 
 def test_programs_may_run_until_the_next_rollout_is_written(make_module: Make, tmp_path: Path) -> None:
@@ -182,37 +165,6 @@ def test_validation_samples_with_the_present_weights_and_disturbs_nothing(make_m
     fit(alone, tmp_path, data=Programs(batch_size=3))
     assert torch.equal(weights(disturbed), weights(alone))
     assert validated.seen == [1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"objective": Objective(correction=None)}, r"set objective\.correction"),
-        ({"sampling": Sampling(num_samples=4, top_k=5)}, "TruncatedWeights compares .*leave both out"),
-    ],
-)
-def test_what_cannot_be_right_is_refused(make_module: Make, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ahead(make_module, **options)
-    ahead(make_module, objective=Objective(loss=ImportanceSampling()))  # weighs by itself
-
-
-@pytest.mark.parametrize(("limit", "ranks"), [(4, 1), (3, 1), (9, 1), (2, 2)])
-def test_a_loader_tells_what_it_hands_out_next(limit: int, ranks: int) -> None:
-    """Over three epochs of at most this many batches."""
-    problems = Programs(batch_size=1).problems("train")
-    for rank in range(ranks):
-        loader = ProblemLoader(
-            problems, 3 // ranks + ranks // 2, shuffle=True, drop_last=True, rank=rank, world_size=ranks
-        )
-        told: Any = None
-        for epoch in range(3):
-            loader.set_epoch(epoch)
-            for number, batch in enumerate(loader):
-                assert told is None or told == (epoch, batch)
-                told = loader.peek_next_batch(limit)
-                if number + 1 == limit:
-                    break
 
 
 ONES = Scored(lambda rows: (float(text == "1") for text in rows.texts))

@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from support.asking import AsksAgain, CrashesAt, Watches
-from support.saved_runs import run
-from support.small_runs import Brief, adam, everything, fit
+from support.asking import AsksAgain, Watches
+from support.small_runs import Brief, adam, fit
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn, PerTurn, PlaysPPO, apart, cut_out, drawn, rows_of
 from torch import Tensor
 
-from lit_rl.callbacks import Checkpointing
 from lit_rl.data.toys.toy_models import CorridorCritic
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.critic import ValueHead, values_and_tail_values
@@ -153,23 +151,6 @@ def module_of(make: Callable[..., RolloutModule], tokenizer: str, cls: Any, **mo
     module = make(cls, rewards=[LastTurn(), PerTurn(0.1)], **(common | more))
     module.policy = Brief(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", lora=lora)
     return module
-
-
-def test_a_run_that_crashed_between_two_turns_goes_on_bit_for_bit(
-    make_module: Callable[..., RolloutModule], byte_tokenizer: str, tmp_path: Path
-) -> None:
-    whole = module_of(make_module, byte_tokenizer, TwoTurnPPO)
-    run(whole, Checkpointing(str(tmp_path / "whole"), None))
-    assert all(set(turns) == {1, 2} for turns in whole.seen)
-    until = sum(turns - 1 for turns in whole.seen[0]) + 1
-    first = module_of(make_module, byte_tokenizer, TwoTurnPPO, environment=CrashesAt(until))
-    with pytest.raises(InterruptedError):
-        run(first, Checkpointing(str(tmp_path / "a"), 1))
-    assert first.clock.count == 1
-    second = module_of(make_module, byte_tokenizer, TwoTurnPPO)
-    run(second, Checkpointing(str(tmp_path / "a"), 1))
-    assert second.seen == whole.seen[1:]
-    assert torch.equal(everything(second), everything(whole))
 
 
 def test_rows_whose_last_turn_was_cut_leave_the_loss(

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import strategies as st
-from support.few_examples import given
 from support.sampling import sample
 
 from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy, distances_to_goal
@@ -56,9 +54,6 @@ def test_the_goal_pays_one_to_the_action_that_reached_it():
     assert 0 < output.rewards.sum() < 40
 
 
-NUMBERS = st.lists(st.integers(0, 9), min_size=1, max_size=6)
-
-
 def test_rewards_of_the_lectures_three_answers():
     """[3, 1, 0, 2] sorted is [0, 1, 2, 3]: all right; one place right (2); one place right (0)."""
     prompt = [3, 1, 0, 2]
@@ -66,20 +61,3 @@ def test_rewards_of_the_lectures_three_answers():
     # 4 included + 3 ordered; only 2 is included, 2<=2 and 2<=5 are ordered; all included, 0<=3 and 1<=2 ordered.
     scores = [sort_inclusion_ordering(prompt, answer) for answer in ([0, 1, 2, 3], [7, 2, 2, 5], [0, 3, 1, 2])]
     assert scores == [7, 3, 6]
-
-
-@given(NUMBERS, NUMBERS)
-def test_rewards_stay_within_their_limits(prompt, answer):
-    answer = (answer * len(prompt))[: len(prompt)]
-    assert 0 <= sort_distance(prompt, answer) <= len(prompt)
-    assert 0 <= sort_inclusion_ordering(prompt, answer) <= 2 * len(prompt) - 1
-    assert sort_inclusion_ordering(prompt, sorted(prompt)) == 2 * len(prompt) - 1
-
-
-@given(st.integers(1, 8), st.data(), st.lists(st.integers(0, 1), max_size=20))
-def test_no_walk_leaves_the_corridor_or_the_goal(num_cells, data, actions):
-    walk = walk_of(num_cells, data.draw(st.integers(1, num_cells)), actions)
-    assert walk_of(3, 2, [0, 0, 1, 1, 1]) == [2, 3, 3, 2, 1, 0], "the wall at the far end stops it"
-    assert len(walk) == len(actions) + 1
-    assert all(0 <= distance <= num_cells for distance in walk)
-    assert 0 not in walk or set(walk[walk.index(0) :]) == {0}

@@ -197,25 +197,6 @@ def test_only_the_problems_own_check_stops_at_a_failure() -> None:
     assert runner.checks == [hidden, public, replace(hidden, stop_at_failure=True), public]
 
 
-def test_equal_programs_of_two_problems_are_two_programs() -> None:
-    """A program that passes the one's tests may fail the other's."""
-
-    class ByCheck(Recording):
-        def submit(self, program: str, check: Check) -> Future[Outcome]:
-            super().submit(program, check).result()
-            done: Future[Outcome] = Future()
-            done.set_result(Outcome(Verdict.PASSED if check == CHECK else Verdict.WRONG_ANSWER))
-            return done
-
-    runner = ByCheck()
-    problems = [Problem("a", "p", CHECK), Problem("b", "p", AssertTests("assert f() == 2"))]
-    judge = Judge(runner)
-    rows = [problem for problem in problems for _ in range(2)]
-    outcomes = [judge.start_program(row, find_program(row, "def f(): return 1"), row.check).result() for row in rows]
-    assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * 2 + [Verdict.WRONG_ANSWER] * 2
-    assert len(runner.programs) == 2
-
-
 def test_a_program_without_a_sandbox_is_an_error_not_a_zero(byte_tokenizer: str) -> None:
     """Item 53: the policy is in train mode again after the exception."""
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)

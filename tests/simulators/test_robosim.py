@@ -11,12 +11,6 @@ from lit_rl.data.robots.service_robot import RobotError
 SEEDS = st.integers(0, 10_000)
 
 
-@given(SEEDS)
-def test_waiting_for_someone_ends(seed):
-    world = InventedWorld(seed)
-    assert any(world.is_in_room("person") for _ in range(PATIENCE + 100))
-
-
 def test_from_the_fifteenth_look_on_a_fact_is_dropped_after_it_was_returned():
     changed = 0
     for seed in range(200):
@@ -100,12 +94,3 @@ def test_empty_or_wrong_arguments_are_robot_errors():
     for call, arguments, error in WRONG_ARGUMENTS:
         with pytest.raises(RobotError, match=f"^{error}"):
             RobotHost(InventedWorld(0)).call(call, arguments, {})
-
-
-@given(SEEDS)
-def test_the_same_seed_gives_the_same_world(seed):
-    def run():
-        world = InventedWorld(seed)
-        return [world.is_in_room(str(i)) for i in range(20)], world.ask("a", "?", list("xyz"))
-
-    assert run() == run()

@@ -28,19 +28,6 @@ def test_if_nothing_matches_the_part_is_the_trace_itself(trace, cut):
     assert _compile_term([cut, "trace", NEVER])(trace) == trace
 
 
-@given(TRACES, EVENTS, TRACES)
-def test_a_cut_at_the_only_match_gives_what_is_strictly_before_or_after(before, event, after):
-    def others(part):
-        return [e for e in part if e != event]
-
-    before, after = others(before), others(after)
-    trace = [*before, event, *after]
-    pattern = [event[0], f"^{event[1]}$"]
-    for which in ("first", "last"):
-        assert _compile_term([f"before_{which}", "trace", pattern])(trace) == before
-        assert _compile_term([f"after_{which}", "trace", pattern])(trace) == after
-
-
 def test_first_and_last_differ_when_there_are_two_matches():
     trace = goes("a", "b", "a", "c")
     match = ["GoTo", "a"]
@@ -87,15 +74,6 @@ def test_act_at_first_looks_between_the_first_arrival_and_the_next_departure():
     assert not check_holds(check, [say])
     assert check_holds(check, [*goes("hall", "the hall again"), say])
     assert not check_holds(check, [*goes("hall", "hallway"), say])
-
-
-def test_act_at_any_visit_also_looks_at_later_visits():
-    check = ["act_at_any_visit", "trace", "hall", ["Say", "hi"]]
-    say = ["Say", "hi", None]
-    assert check_holds(check, [*goes("hall", "kitchen", "hall"), say])
-    assert check_holds(check, [*goes("hall"), say, *goes("kitchen", "hall")])
-    assert not check_holds(check, [*goes("hall", "kitchen", "hall", "kitchen"), say])
-    assert not check_holds(check, [say])
 
 
 @given(st.lists(st.tuples(st.sampled_from(["GoTo", "Say"]), st.sampled_from(["hall", "hallway", "x"])), max_size=9))

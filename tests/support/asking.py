@@ -29,20 +29,6 @@ class AsksAgain(Environment):
         return "again?"
 
 
-class CrashesAt(AsksAgain):
-    """Ends the run's work in the middle of a rollout: when so many rows were asked again."""
-
-    def __init__(self, num_answers: int) -> None:
-        super().__init__()
-        self.last = num_answers
-
-    def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
-        answer = super().answer(problem, attempts)
-        if self.num_answers >= self.last:
-            raise InterruptedError("crash")
-        return answer
-
-
 class Watches:
     """Keeps the numbers of turns of each rollout that is learned from."""
 

@@ -9,16 +9,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
 from lit_rl.engines.engine import Engine, Session
 from lit_rl.execution import AssertTests
 from lit_rl.execution.interface import Check, Outcome, ProgramRunner, Verdict
-from lit_rl.models.causal_lm import CausalLM
-from lit_rl.types import Completions, Generation, Problem, Request, Sampling
+from lit_rl.types import Generation, Problem, Request, Sampling
 from support.small_runs import Scored
 
 # -- rewards -------------------------------------------------------------------------------------------------
@@ -100,17 +96,6 @@ class _Changed(Session):
         return self.inner.num_unfinished
 
 
-class Reports(Around):
-    """Reports something else than the log-probabilities of its tokens."""
-
-    def __init__(self, change: Callable[[tuple[float, ...]], Sequence[float]]) -> None:
-        super().__init__()
-        self.reported = change
-
-    def change(self, generation: Generation) -> Generation:
-        return replace(generation, logprobs=tuple(self.reported(generation.logprobs)))
-
-
 class Copies(Engine):
     """Samples with a copy of the weights, renewed where ``renew`` says so of its version and the present one.
 
@@ -132,11 +117,3 @@ class Copies(Engine):
 
 
 # -- policies ------------------------------------------------------------------------------------------------
-
-
-class ReadsPads(CausalLM):
-    """Takes pads for tokens when it trains."""
-
-    def forward(self, completions: Completions, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-        everywhere = torch.ones_like(completions.prompt_mask)
-        return super().forward(replace(completions, prompt_mask=everywhere), *args, **kwargs)

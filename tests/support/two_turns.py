@@ -12,7 +12,7 @@ import torch
 from lit_rl.execution import TokenTarget
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.models import CausalLM
-from lit_rl.modules import GRPO, PPO
+from lit_rl.modules import PPO
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.types import Completions, Experience, Judgement, Problem, Sampling, StopReason, Turn
@@ -109,10 +109,6 @@ class Plays:
         experience: Experience = super().make_experience(rollout, rewards)  # type: ignore[misc]
         self.seen = experience, rewards
         return experience
-
-
-class PlaysGRPO(Plays, GRPO):  # type: ignore[misc]
-    """GRPO on hand-made rows."""
 
 
 class PlaysPPO(Plays, PPO):  # type: ignore[misc]
