@@ -106,9 +106,10 @@ def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path 
         found = store.of_part(part.name, seeds)
         results = {case.name: found[case.name] for case in part.cases if case.name in found}
         seconds = store.cpu_seconds(part.name)
+        used = seeds if any(case.seeded for case in part.cases) else seeds[:1]
         note = (
-            f"`python benchmarks/reproduce.py {part.name} --seeds {' '.join(map(str, seeds))}`, "
-            f"{datetime.now(UTC):%Y-%m-%d}, {machine}; {seconds:.0f} CPU seconds without the programs."
+            f"`python benchmarks/reproduce.py {part.name} --seeds {' '.join(map(str, used))}`, "
+            f"{datetime.now(UTC):%Y-%m-%d}, {machine}; {seconds:.0f} CPU seconds."
         )
         text = f"{part.table(results)}\n{note}\n"
         if part.picture is not None:

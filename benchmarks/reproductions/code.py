@@ -25,8 +25,8 @@ MODEL = Path(__file__).parents[2] / "runs" / "real" / "smollm2"
 PLACES = [f"{place.file}, lines {place.first_line} to {place.last_line}" for place in SHIPPED_GAPS]
 COLUMNS = {
     "nothing": "filled with nothing",
-    "line_before": "with the line before once more",
-    "not_cpp": "with what is not C++",
+    "line_before": "with the previous line repeated",
+    "not_cpp": "with text that is not C++",
     "masked": "with the masked lines",
 }
 

@@ -59,7 +59,10 @@ class Part:
 
         A number that not every seed has, such as the rollouts until a goal, says how many have it.
         """
-        lines = ["| | " + " | ".join(self.columns.values()) + " | seeds |", "|---" * (len(self.columns) + 2) + "|"]
+        lines = [
+            "| | " + " | ".join(self.columns.values()) + " | number of seeds |",
+            "|---" * (len(self.columns) + 2) + "|",
+        ]
         for case in self.cases:
             of_case = results.get(case.name, [])
             cells = [self._cell(case, name, of_case) for name in self.columns]
