@@ -92,7 +92,6 @@ PART = Part(
     columns={
         "reward": "reward, share of the largest",
         "sorted": "sampled answers sorted",
-        "sorted_greedy": "greedy answers sorted",
     },
     picture=Picture("Reward and share of sorted answers in every case", draw, height=5),
 )
