@@ -179,4 +179,4 @@ def run_folder(trainer: Any, given: str | None = None) -> Path:
         return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
     for saver in checkpointing_callbacks(trainer):
         return saver.run_folder.path
-    raise UsageError("neither a logger nor Checkpointing has a folder for what this run writes: set the callback's own")
+    raise UsageError("neither a logger nor Checkpointing has a folder for this file: set the callback's folder or path")

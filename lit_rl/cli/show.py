@@ -98,7 +98,7 @@ def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
     if last is None:
         raise UsageError(f"{folder} has no complete rollout yet: try again after the first")
     if number is not None:
-        raise UsageError(f"rollout {number} was not recorded: there are {numbers[0]} to {numbers[-1]}")
+        raise UsageError(f"rollout {number} was not recorded; choose one from {numbers[0]} to {numbers[-1]}")
     return last
 
 

@@ -259,7 +259,7 @@ def _read_file(path: Path) -> _Values:
         elif path.name.endswith(SUFFIXES):
             yield from _read_json(path)
         else:
-            raise ValueError(f"the name of a data file ends in {', '.join(SUFFIXES)}")
+            raise ValueError(f"the name of a data file must end in {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, ValueError) as fault:
         if isinstance(fault, UsageError):  # of a row, or of a file that is none
             raise

@@ -52,7 +52,7 @@ class VLLM(Engine):
 
     Each rank has a whole engine (no tensor parallelism, no further process). It starts with the first session. Before a
     session, if the policy has learned since the last one, its weights arrive by vLLM's own reload, gathered from all
-    ranks one layer at a time. Of a policy with adapters the base arrives once, and afterwards the adapter alone.
+    ranks one layer at a time. For a policy with adapters, the base arrives once, and afterwards only the adapter.
 
     The sampler's log-probabilities are of the distribution that was sampled from. They differ from those of the
     training forward by rounding; ``sampling/logprob_gap`` tells how much, see ``docs/engines.md``.

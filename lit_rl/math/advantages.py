@@ -210,7 +210,7 @@ class GroupMean(Baseline):
         if normalize == "mean":
             if (kept < 0).any():
                 raise UsageError(
-                    f"{type(self).__name__} with normalize: mean needs rewards of at least 0, got a negative one"
+                    f"{type(self).__name__}(normalize='mean') needs rewards of at least 0, got a negative one"
                 )
             advantages = advantages / torch.where(mean > 0, mean, 1.0)
         elif normalize != "none":
@@ -294,8 +294,9 @@ def decoupled_advantages(
         A_i  = sum_k w_k A_ik
         A_i  / (std A + eps)                             over all valid rows of the rollout and all ranks
 
-    Summed first, rewards (1, 0) and (0, 1) are the same to a group, and a term of small spread is lost beside one of
-    large spread. The paper subtracts the rollout's mean too, which is 0: the sum over each group is.
+    If the terms were summed first, rewards (1, 0) and (0, 1) would look equal within a group, and a term of small
+    spread would be lost beside one of large spread. The paper also subtracts the rollout's mean, but that is 0, because
+    the advantages of each group sum to 0.
 
     Args:
         values: [N, K] unweighted values of K terms.

@@ -163,7 +163,7 @@ class Distillation(GRPO):
     # -- loss ----------------------------------------------------------------------------------------------
 
     def learn_from(self, experience: Experience) -> Means:
-        """As every algorithm; then free what the teacher's and the reference's distributions kept gathered."""
+        """Learn as every algorithm does; then free the weights gathered for teacher and reference."""
         means = super().learn_from(experience)
         assert self.scorer is not None
         self.scorer.release()

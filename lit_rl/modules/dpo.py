@@ -91,7 +91,7 @@ class DPO(TextModule):
         return pair.chosen_finished, pair.rejected_finished
 
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
-        """Return whether the two still differ; of equal ones the loss is log 2, whatever is learned."""
+        """Return whether the two texts still differ; for equal texts the loss is log 2, whatever is learned."""
         return ids[0] != ids[1]
 
     def denominator_part(self, completions: Completions) -> Tensor:

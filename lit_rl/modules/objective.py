@@ -82,7 +82,7 @@ class Objective:
             )
         if self.kl_in == "reward" and self.kl_kind not in (None, "k1"):
             raise UsageError(
-                f"kl_kind {self.kl_kind} in the reward has a gradient that is not the KL's, and opposite to it far "
+                f"kl_kind {self.kl_kind} in the reward has a gradient that is not the KL's, and is opposite to it far "
                 "from the reference: set kl_kind to k1, or kl_in to loss"
             )
 
@@ -98,8 +98,8 @@ class Objective:
         """Refuse a penalty of rewards by what an older sampler, not the policy, thinks of the tokens."""
         if self.penalises_rewards and self.correction is None:
             raise UsageError(
-                "objective.kl_in reward with rows of older weights needs a correction, or the sampler's KL is "
-                "penalised: set objective.correction, or kl_in to loss"
+                "objective.kl_in reward with rows of older weights needs a correction; without one, the sampler's KL "
+                "is penalised: set objective.correction, or kl_in to loss"
             )
 
     def refuse_wrong_aggregate(self, aggregate: AggregateMode) -> None:

@@ -181,7 +181,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.fast_forward_schedule()  # to refuse it before a callback writes; again once the optimizer is restored
 
     def on_train_start(self) -> None:
-        """Stop if the resumed run has already reached its limit; else step the schedule to where the run is."""
+        """Stop if the resumed run has already reached its limit; otherwise step the schedule to where the run is."""
         freeze_gc()  # leaves what is loaded out of garbage collections
         if self.clock.is_over:
             count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
@@ -224,8 +224,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         if isinstance(batch, str | Mapping) or any(isinstance(one, str | Mapping) for one in batch):
             raise UsageError(
-                f"a batch is a list of lit_rl.types.Problem, got {short_repr(batch)}: give a task of lit_rl.data or "
-                "your own (lit-rl docs tasks)"
+                f"a batch must be a list of lit_rl.types.Problem, got {short_repr(batch)}: give a task of lit_rl.data "
+                "or your own (lit-rl docs tasks)"
             )
         return batch
 
@@ -269,7 +269,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.update.lr_scheduler(optimizer)
 
     def fast_forward_schedule(self) -> None:
-        """Step the schedule to where the run is: a second fit or a checkpoint may have another one."""
+        """Step the schedule to where the run is, because a second fit or a checkpoint may have another schedule."""
         if self.update.lr_scheduler is not None and not self.clock.is_over:
             placed = build_schedule_at_step(self.build_schedule, self.trainer.optimizers[0], self.clock)
             if placed is not None:

@@ -472,7 +472,7 @@ class RolloutModule(PolicyModule):
             rows = task.batch_size * self.sampling.num_samples
             if self.update.minibatches > rows:
                 raise UsageError(
-                    f"update.minibatches is {self.update.minibatches}, and a rollout has {rows} rows on each rank "
+                    f"update.minibatches is {self.update.minibatches}, but a rollout has {rows} rows on each rank "
                     f"(batch_size {task.batch_size}, num_samples {self.sampling.num_samples}): lower it, or raise "
                     "batch_size"
                 )

@@ -50,7 +50,7 @@ class TextOptions(TypedDict, total=False):
 
 
 class TextModule(PolicyModule):
-    """Learns from given texts; a subclass says which texts and what their loss is.
+    """Learns from given texts; a subclass defines the texts and their loss.
 
     Args:
         policy: the policy to train.
@@ -127,7 +127,7 @@ class TextModule(PolicyModule):
         ]
 
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
-        """Return whether something to learn is left of texts that were cut to these ids."""
+        """Return whether texts that were cut to these ids still have something to learn."""
         return True
 
     @abstractmethod

@@ -37,8 +37,8 @@ class Hindsight(TypedArguments):
 
     Neither comes from hidden tests: programs run once more under ``Problem.public_check``, and a solution is what the
     policy wrote itself. A row that passed reads no feedback, and no row reads its own program as a solution, even where
-    another row wrote the same. A row about which there is nothing to show, or for which the model has too few
-    positions, is not taught.
+    another row wrote the same. A row without anything to show, or for which the model has too few positions, has no
+    distillation loss.
 
     Args:
         shows: ``feedback``, ``solution`` (another program of the group that passed), or ``both``, the solution first.

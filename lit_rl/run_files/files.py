@@ -82,8 +82,8 @@ def find_newest_recorded(run: str | Path) -> Path:
     found = find_recorded_folders(run, ROLLOUTS_FILE)
     if not found and find_recorded_folders(run):
         raise FileNotFoundError(
-            f"no rollout is recorded at or below {run}: the first is not done yet, the run has none, as one of SFT or "
-            f"DPO, or RunRecord keeps no rows (max_megabytes: 0); lit-rl report {run} has its numbers"
+            f"no rollout is recorded at or below {run}: the first is not done yet, the run is SFT or DPO, which has no "
+            f"rollouts, or RunRecord keeps no rows (max_megabytes: 0); lit-rl report {run} shows the run's metrics"
         )
     if not found:
         raise FileNotFoundError(

@@ -67,8 +67,8 @@ def _require_rates(rates: Sequence[float], name: str, clock: StepClock, *, cycle
     lowest = min(range(len(rates)), key=rates.__getitem__)
     if rates[lowest] < -_ROUNDING * max(rates):
         raise UsageError(
-            f"{name} makes the learning rate {rates[lowest]:.3g} after {lowest} {clock.unit}s, which must not be "
-            "negative: give it the run's length"
+            f"{name} makes the learning rate {rates[lowest]:.3g} after {lowest} {clock.unit}s, but a rate must not "
+            "be negative: give the schedule the run's length"
         )
     ended = clock.planned or 0
     if not 0 < ended < len(rates) - 1:
@@ -79,5 +79,5 @@ def _require_rates(rates: Sequence[float], name: str, clock: StepClock, *, cycle
     continues = f"rise again to {rest:.2g}" if rest else "stay there"
     raise UsageError(
         f"{name} fell from {peak:.2g} to {last:.2g} in the {ended} {clock.unit}s planned before, "
-        f"and would {continues} in those up to {clock.limit}: give it the run's new length"
+        f"and would {continues} in the {clock.unit}s up to {clock.limit}: give the schedule the run's new length"
     )

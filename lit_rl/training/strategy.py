@@ -227,7 +227,9 @@ def check_strategy(strategy: Any) -> None:
     """Refuse what cannot work, before anything is built."""
     name = strategy if isinstance(strategy, str) else type(strategy).__name__
     if "deepspeed" in name.lower():
-        raise UsageError(f"strategy {name} is not supported, it runs the backward pass itself: use strategy fsdp2")
+        raise UsageError(
+            f"strategy {name} is not supported because it runs the backward pass itself: use strategy fsdp2"
+        )
     if isinstance(strategy, FSDPStrategy) or strategy in FSDPStrategy.get_registered_strategies():
         raise UsageError(f"strategy {name} is FSDP1, which cannot run backward in a training step: use strategy fsdp2")
 

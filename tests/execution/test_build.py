@@ -261,7 +261,7 @@ BROKEN = {
     "no source tree": {"tree": "/nowhere/at/all"},
     "does not build as it is": {"build": "false"},
     "does not run as it is": {"run": "false"},
-    "does not write what is compared": {"outputs": ("plt00009",)},
+    "does not write the output to compare": {"outputs": ("plt00009",)},
     "temperature": {"variable": "temperature"},
     "not a file of the tree": {"file": "missing.sh"},
     "lines": {"first_line": 400, "last_line": 401},

@@ -208,7 +208,7 @@ class DeepCoder(TaskDataModule):
             strict = [f"{one.task_id} ({error:g})" for one, error in denied if error is not None]
             if strict:
                 warnings.warn(
-                    f"{len(strict)} of {len(kept)} problems in the {rows} grant an error that their check does not, "
+                    f"{len(strict)} of {len(kept)} problems in the {rows} allow an error that their check forbids, "
                     f"such as {', '.join(strict[:3])}: set tolerance to it, and for printed numbers compare: tokens",
                     stacklevel=2,
                 )

@@ -95,7 +95,7 @@ def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
         raise BuildError(f"{path} is not a file of the tree itself")
     lines = path.read_bytes().split(b"\n")
     if not 1 <= first <= last + 1 <= len(lines) + 1:
-        raise BuildError(f"{path.name} has {len(lines)} lines, masked are {first} to {last}")
+        raise BuildError(f"{path.name} has {len(lines)} lines, but lines {first} to {last} are masked")
     written = completion.rstrip("\n").encode("utf-8", "surrogatepass")  # whatever a model samples
     path.write_bytes(b"\n".join([*lines[: first - 1], *([written] if completion.strip() else []), *lines[last:]]))
 
@@ -170,7 +170,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
             raise PlotfileError(f"{check.variable} has values that are not finite")
         return outputs
     except (OSError, PlotfileError) as error:
-        raise BuildError(f"{tree} does not write what is compared: {error}") from error
+        raise BuildError(f"{tree} does not write the output to compare: {error}") from error
     finally:
         _remove_tree(folder)
 

@@ -147,7 +147,7 @@ def split_file_at_gap(path: Path, place: Gap) -> tuple[list[str], list[str], lis
     """Lines of a file before, in and after a place."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if not 1 <= place.first_line <= place.last_line <= len(lines):
-        raise UsageError(f"{path} has {len(lines)} lines, the place covers {place.first_line} to {place.last_line}")
+        raise UsageError(f"{path} has {len(lines)} lines, but the place covers {place.first_line} to {place.last_line}")
     first, last = place.first_line - 1, place.last_line
     return lines[:first], lines[first:last], lines[last:]
 

@@ -136,7 +136,7 @@ class RoboEval(TaskDataModule):
         self.timeout_seconds = timeout_seconds
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """All problems for validation and test, none to train on."""
+        """Return all problems for validation and test, and none for training."""
         if split == "train":
             return []
         problems = []

@@ -138,7 +138,7 @@ class SandboxFusionClient(ProgramRunner):
             works, failure = False, str(error)
         if not works:
             raise SandboxError(
-                f"the server at {self.url} fails to run a known good program: {failure}; mend it and resume"
+                f"the server at {self.url} fails to run a known good program: {failure}; repair the server and resume"
             )
 
     def _run_remotely(self, code: str, language: str, stdin: str, seconds: float) -> RemoteRun:
