@@ -76,7 +76,8 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
     At the start of a run the first rank writes an overview (CUSTOM SCALARS) with the most important curves first. After
     the first validation it writes the run's settings (HPARAMS), so that runs can be compared by their pass@k and
     reward. Every few rollouts it writes distributions of rewards, advantages, lengths, and log-ratios between the
-    policy, as the last update saw it, and the sampler. ``lit_rl.Trainer`` and ``lit-rl`` add it where there is a TensorBoard logger.
+    policy, as the last update saw it, and the sampler. ``lit_rl.Trainer`` and ``lit-rl`` add it if there is a
+    TensorBoard logger.
 
     Args:
         histograms_every: rollouts between two sets of distributions; 0 for none.

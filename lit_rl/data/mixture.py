@@ -83,7 +83,7 @@ class Mixture(TaskDataModule):
         self.weights = dict(zip(names, given, strict=True))
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of all tasks, the tasks taking turns; those of validation are in ``validation_tasks``."""
+        """Return the problems of all tasks in turn; problems for validation are in ``validation_tasks``."""
         if split == "validation":
             return []
         columns = []

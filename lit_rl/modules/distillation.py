@@ -39,7 +39,7 @@ from lit_rl.types import Experience, Problem
 @typed_dataclass
 @dataclass(frozen=True)
 class DistillationConfig:
-    """Shares of a teacher and of rewards in what is learned.
+    """Settings of learning from a teacher and from rewards.
 
     Args:
         divergence: distance from the teacher, over the vocabulary (``JSD``; with ``beta: 1`` the reverse KL) or of

@@ -35,7 +35,7 @@ class FormatReward(RewardTerm):
         self.fence = fence
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the completion continues a program (completion form), where no fence is wanted."""
+        """Raise ValueError if the completion continues a program (completion form), which needs no fence."""
         if self.fence and problem.continues_program:
             raise UsageError(
                 "FormatReward expects a fenced block, but in completion form there is none: set fence to False, or the "

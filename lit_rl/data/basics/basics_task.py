@@ -125,7 +125,7 @@ class Basics(TaskDataModule):
         self.name += "_javascript" * (language == "javascript") + "_held_out" * (families == "held_out")
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """Distinct problems, the families taking turns; none to test on, nor to train held-out families on."""
+        """Return distinct problems, with families in turn; none for testing, nor for training on held-out families."""
         if split == "test":
             return []
         if self.families == "held_out":
