@@ -32,7 +32,7 @@ class CompletionFile(TaskDataModule):
         path: what :class:`lit_rl.callbacks.CompletionWriter` wrote.
         keep: ``passed``: completions whose last program passed; ``all``: every one.
         name: the task's name in metrics if there are several validation tasks.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
 
     Source:
         expert iteration: Anthony et al. 2017, https://arxiv.org/abs/1705.08439

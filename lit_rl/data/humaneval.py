@@ -53,7 +53,7 @@ class HumanEval(SplitTask):
         few_shot: solved examples in the prompt, 0 to 3; no benchmark contains them.
         timeout_seconds: CPU seconds for a program and its tests.
         name: the task's name in metrics if there are several validation tasks.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
 
     Source:
         Chen et al. 2021, https://arxiv.org/abs/2107.03374

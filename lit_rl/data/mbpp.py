@@ -83,7 +83,7 @@ class MBPP(TaskDataModule):
         timeout_seconds: CPU seconds for a program and its tests.
         hub_subset: the hub data set's configuration.
         name: the task's name in metrics if there are several validation tasks.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
 
     Source:
         Austin et al. 2021, https://arxiv.org/abs/2108.07732; MBPP+: Liu et al. 2023,
@@ -178,7 +178,7 @@ class MBPPPlus(MBPP):
         test_split: see :class:`MBPP`.
         shown_tests: see :class:`MBPP`.
         name: see :class:`MBPP`.
-        **options: of :class:`MBPP`.
+        **options: arguments of :class:`MBPP`.
     """
 
     _hub_split = "test"

@@ -53,7 +53,7 @@ class Mixture(TaskDataModule):
     Args:
         tasks: at least one, each with training problems.
         weights: shares of each rollout, in the order of the tasks; normalised. By default all alike.
-        **options: of :class:`TaskDataModule`; ``validation_tasks`` are by default the tasks.
+        **options: arguments of :class:`TaskDataModule`; ``validation_tasks`` are by default the tasks.
     """
 
     name = "mixture"

@@ -146,7 +146,7 @@ class PreferencePairs(TaskDataModule):
         path: file of training pairs.
         validation_path: file of validation pairs, optional.
         name: the task's name in metrics if there are several validation tasks.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
     """
 
     def __init__(

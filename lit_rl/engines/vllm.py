@@ -58,7 +58,8 @@ class VLLM(Engine):
     training forward by rounding; ``sampling/logprob_gap`` tells how much, see ``docs/engines.md``.
 
     Args:
-        dtype: of vLLM's weights and activations; ``None`` for the policy's. The trainer's own keeps the gap small.
+        dtype: type of vLLM's weights and activations; ``None`` for the policy's. The trainer's type keeps the gap
+            small.
         memory_share: share of the device's memory for vLLM's weights and cache together. Leave the rest to training.
         cache_gigabytes: size of the cache instead, whatever else takes memory; on a CPU give this.
         max_row_tokens: longest row, prompt and completion together; ``None`` for as long as the policy can read.

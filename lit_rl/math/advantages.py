@@ -375,7 +375,7 @@ class TokenAdvantages(TypedArguments, ABC):
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Estimate advantages and returns; the module whitens the advantages afterwards, and returns need the unwhitened.
+        """Estimate advantages and returns; the module whitens the advantages afterwards, not before returns.
 
         Args:
             token_rewards: [N, T] reward units, minus the KL if that is subtracted from the reward. No gradient.
@@ -403,7 +403,7 @@ class GAE(TokenAdvantages):
         gamma: discount per token; 1 for rewards that judge the whole program.
         gae_lambda: 1 trusts the rewards alone, 0 the next value. Below 1 a reward at the end of a completion hardly
             reaches its beginning: 0.95 ** 200 is 3.5e-5.
-        critic_lambda: that of the critic's targets; ``None`` for the same.
+        critic_lambda: lambda of the critic's targets; ``None`` for the same.
         whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
 
     Source:

@@ -39,7 +39,7 @@ class JSD(Divergence):
 
     Args:
         beta: weight of the teacher in the mean M, from 0 to 1.
-        temperature: of both distributions; ``None`` for the sampler's.
+        temperature: temperature of both distributions; ``None`` for the sampler's.
         clip: a token whose divergence is larger (nats) counts as this much and has no gradient; ``None`` for no clip.
 
     Source:

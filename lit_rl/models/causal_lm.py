@@ -51,11 +51,11 @@ class CausalLM(Policy):
         config: build a new model from this configuration instead (``model_type`` and its fields); vocabulary
             size and special tokens come from the tokenizer.
         tokenizer: source of the tokenizer; by default that of the model.
-        chat_template: for tokenizers without one: a Jinja template of chat messages.
+        chat_template: Jinja template of chat messages, for tokenizers without one.
         template_arguments: arguments of the chat template besides messages, such as ``{enable_thinking: false}``.
         lora: train low-rank adapters instead of all weights.
-        dtype: of the weights, ``float32`` or ``bfloat16``; trained weights below float32 also have float32 masters,
-            see :mod:`lit_rl.training.precision`.
+        dtype: type of the weights, ``float32`` or ``bfloat16``; trained weights below float32 also have float32
+            masters, see :mod:`lit_rl.training.precision`.
         attention: attention implementation of transformers; ``None`` for the default of the model's family.
         init_seed: seed of the initial weights of a model from scratch and of new adapters; by default that of
             Lightning's ``seed_everything``, without one 0.

@@ -44,7 +44,7 @@ class DistillationConfig:
     Args:
         divergence: distance from the teacher, over the vocabulary (``JSD``; with ``beta: 1`` the reverse KL) or of
             the sampled token (``SampledReverseKL``).
-        weight: of the divergence in a token's loss; of ``SampledReverseKL`` in its advantage.
+        weight: weight of the divergence in a token's loss; of ``SampledReverseKL`` in its advantage.
         reward_weight: factor of the advantages that the rewards give; 0 leaves rewards to the logs.
         rows: rows that the teacher corrects: ``all``, or those that ``failed``.
         tokens: tokens of those rows: ``all``, or only those of the ``failing_line`` where the run names one.
@@ -85,7 +85,7 @@ class Distillation(GRPO):
             :class:`~lit_rl.models.NoGradScorer` of your own.
         hindsight: what the teacher reads besides the policy's prompt; ``None`` for nothing.
         distil: divergence, weights, rows and tokens.
-        **options: of :class:`~lit_rl.modules.GRPO`; ``update.refresh_reference_every`` and ``_share`` move a
+        **options: arguments of :class:`~lit_rl.modules.GRPO`; ``update.refresh_reference_every`` and ``_share`` move a
             ``reference`` that teaches.
 
     Source:

@@ -142,7 +142,7 @@ class Objective:
 
         Args:
             credit: [N, T] reward units.
-            logprobs: of the N rows, under old policy and reference.
+            logprobs: log-probabilities of the N rows, under old policy and reference.
             mask: [N, T] bool, tokens that have a reward.
         """
         if not self.penalises_rewards:

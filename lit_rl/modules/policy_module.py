@@ -460,7 +460,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             checkpoint_path: a file or a folder of shards.
             trust: modules and classes of your own, such as ``my_rewards``, that the configuration in the checkpoint
                 may name; any other that is not part of lit_rl is neither imported nor built.
-            **arguments: of the constructor; without any the module is built as the configuration in the
+            **arguments: arguments of the constructor; without any the module is built as the configuration in the
                 checkpoint says.
         """
         checkpoint = read_checkpoint(Path(checkpoint_path))

@@ -95,7 +95,7 @@ class RolloutModule(PolicyModule):
         update: optimizer steps on a rollout.
         evaluate: sampling of validation, test and predict.
         max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run.
+        seed: seed of every random stream of the run.
     """
 
     samples_to_train = True

@@ -60,7 +60,7 @@ class TextModule(PolicyModule):
         update: how one optimizer step is made; ``microbatch_size`` counts problems.
         evaluate: how the policy is measured.
         max_updates: the run ends after this many updates; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; by default ``seed_everything``'s, without one 0.
+        seed: seed of every random stream of the run; by default that of ``seed_everything``, or 0.
     """
 
     metric_prefix = "text"

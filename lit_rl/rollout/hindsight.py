@@ -42,9 +42,9 @@ class Hindsight(TypedArguments):
 
     Args:
         shows: ``feedback``, ``solution`` (another program of the group that passed), or ``both``, the solution first.
-        feedback_template: of the prompt that the teacher reads. Placeholders: ``{prompt}`` (of the policy, or what the
-            solution made of it; of a chat the last user message), ``{attempt}`` (the row's last turn) and, as in
-            :class:`~lit_rl.rollout.Repair`, ``{feedback}``, ``{comment}``, ``{case}`` and ``{program_prefix}``.
+        feedback_template: template of the prompt that the teacher reads. Placeholders: ``{prompt}`` (of the policy, or
+            what the solution made of it; of a chat the last user message), ``{attempt}`` (the row's last turn) and, as
+            in :class:`~lit_rl.rollout.Repair`, ``{feedback}``, ``{comment}``, ``{case}`` and ``{program_prefix}``.
             ``None`` for one without the attempt, which fits the prompt's form.
         solution_template: likewise, with ``{solution}`` (the other row's last turn), ``{program}`` (its whole program),
             ``{language}``, ``{prompt}`` and ``{program_prefix}``.

@@ -82,7 +82,7 @@ class RolloutCollector:
         sandbox: runs programs; or a function that builds it when a run starts. One that was already
             running is not closed at the end.
         collect: how rollouts come about.
-        seed: of the random streams.
+        seed: seed of the random streams.
 
     Attributes:
         engine: samples them.
@@ -169,7 +169,7 @@ class RolloutCollector:
         Args:
             batch: B problems of this rank.
             sampling: how; ``num_samples`` is the group size G.
-            number: of the rollout, from 0 on.
+            number: number of the rollout, from 0 on.
             next_problems: the next rollout's problems, asked with staleness 1; ``None`` if this rollout is the last.
             others: all training problems, asked where groups are sampled again.
 

@@ -34,7 +34,7 @@ class BuildAndRun(Check):
         outputs: plotfiles (folders) that a good run leaves, each with a ``Header``.
         variable: the array in them that is compared.
         success_text: see ``build``.
-        weights: of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
+        weights: weights of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
         compare_bytes: most bytes that are read of one plotfile, at most 96 MiB.
