@@ -82,7 +82,7 @@ def _advice_for_verdict(verdict: Verdict, alike: Sequence[Judgement], rollout: R
         ended = rollout.completions.stop_reasons.count(StopReason.EOS) / len(rollout.judgements)
         whole = f", although {ended:.0%} ended by themselves: no limit or stop string cut them" if ended > 0.5 else ""
         return (
-            f"the extracted text is no valid program{whole}; likely other text is taken for it, the prompt is incomplete "
+            f"the extracted text is no valid program{whole}; likely other text is taken for it, the prompt is cut "
             f"({show}), or the extraction does not fit the form ({check_data})"
         )
     return f"the reason is the same for most ({show}), or in the tests ({check_data})"

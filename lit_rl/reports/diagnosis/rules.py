@@ -39,8 +39,8 @@ _GAP, _KL, _ENTROPY = "sampling/logprob_gap/mean", "policy/approximate_kl", "pol
 _LIMITS = {
     "infrastructure_failure": (
         0.05,
-        "could not be judged through no fault of their own: their rows teach nothing; likely the sandbox lacks something "
-        "(`lit-rl docs sandbox`), or the machine lacks memory (`{show}` prints the messages)",
+        "could not be judged through no fault of their own, so their rows are left out; likely the sandbox lacks "
+        "something (`lit-rl docs sandbox`), or the machine lacks memory (`{show}` prints the messages)",
     ),
     "timed_out": (
         0.2,
