@@ -95,7 +95,7 @@ class Objective:
         return replace(filled, correction=TruncatedWeights() if weigh else None)
 
     def refuse_uncorrected_penalty(self) -> None:
-        """Refuse a penalty of rewards by what an older sampler, not the policy, thinks of the tokens."""
+        """Refuse a KL penalty of rewards that an older sampler's log-probabilities determine, not the policy's."""
         if self.penalises_rewards and self.correction is None:
             raise UsageError(
                 "objective.kl_in reward with rows of older weights needs a correction; without one, the sampler's KL "

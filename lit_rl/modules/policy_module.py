@@ -323,7 +323,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 schedule.step()
 
     def step_plateau(self, metrics: Mapping[str, Any]) -> None:
-        """Show a ``ReduceLROnPlateau`` its metric, if that is among those just measured."""
+        """Pass its metric to a ``ReduceLROnPlateau``, if that metric was just measured."""
         schedule: Any = self.lr_schedulers() if self.update.lr_scheduler is not None else None
         if isinstance(schedule, ReduceLROnPlateau) and (monitor := getattr(schedule, "monitor", "")) in metrics:
             schedule.step(float(metrics[monitor]))
@@ -387,7 +387,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return Evaluated({"predict": rollout}, rewards)
 
     def on_validation_epoch_end(self) -> None:
-        """Show the schedule what validation measured, before a checkpoint holds its state."""
+        """Pass the metrics of a validation to the schedule, before a checkpoint stores its state."""
         if self.is_fitting:
             measured = self.trainer.callback_metrics
             self.step_plateau({name: value for name, value in measured.items() if name.startswith("val")})

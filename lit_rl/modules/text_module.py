@@ -115,11 +115,11 @@ class TextModule(PolicyModule):
         """The G given texts of a problem; none if it has no text to learn from."""
 
     def finished(self, problem: Problem) -> tuple[bool, ...]:
-        """Return of each text whether the policy would end it there, and no token limit has cut it."""
+        """Return for each text whether it is finished: the policy would end it there, and no token limit cut it."""
         return (True,) * len(self.texts(problem))
 
     def encode_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
-        """Ids of a problem's texts; of one that certainly has room none."""
+        """Return the ids of a problem's texts, empty for a text that certainly fits."""
         given = self.policy.codec.encode_completion
         return [
             given(text, is_finished=is_finished)[0] if len(text.encode()) + _MORE_TOKENS > room else ()

@@ -102,7 +102,7 @@ class InfrastructureError(LitRLError, RuntimeError):
 
 
 class Judge:
-    """Has programs run; equal programs of one problem run once under each check.
+    """Runs programs; equal programs of one problem run once under each check.
 
     Args:
         runner: what executes; ``None`` only for tasks without programs.
