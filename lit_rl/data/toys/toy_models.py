@@ -120,7 +120,7 @@ class ToyPolicy(Policy):
             self.weights = self.build_model(torch.Generator().manual_seed(self.init_seed))
 
     def make_decoding(self) -> NumberDecoding:
-        """From the numbers themselves: a toy keeps no cache."""
+        """Decode from the numbers themselves: a toy keeps no cache."""
         return NumberDecoding(self)
 
     def forward(

@@ -97,7 +97,7 @@ def rows_ended_by_stop(rollout: Rollout) -> list[int]:
 
 
 def rows_cut_by_stop(rollout: Rollout) -> list[int]:
-    """Of these, the rows whose program breaks off there, and those that should have one and have none."""
+    """Rows that a stop string ended and whose program breaks off there, or is missing although they need one."""
     return [row for row in rows_ended_by_stop(rollout) if _breaks_off(rollout.judgements[row])]
 
 
