@@ -216,7 +216,7 @@ class CausalLM(Policy):
         return self.chunk_tokens or tokens_per_chunk(text_config(model).vocab_size)
 
     def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        """Project hidden states, which are kept; see :meth:`Policy.lazy_token_logits`. ``model`` as in :meth:`forward`."""
+        """Read hidden states, which are kept; see :meth:`Policy.lazy_token_logits`. ``model`` as in :meth:`forward`."""
         model = self.model if model is None else model
         ids, mask = completions.completion_ids, completions.on_host.completion_mask
         with torch.no_grad():
