@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing as mp
 import os
-import platform
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -101,14 +100,15 @@ def run(parts: Sequence[Part], seeds: Sequence[int], folder: Path, processes: in
 def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path | None) -> None:
     """The tables, on the screen and on a page."""
     store = Store(folder / "results.jsonl")
-    machine = f"{os.cpu_count()} cores of {platform.machine()}, torch {torch.__version__.partition('+')[0]}"
+    machine = f"{os.cpu_count()} cores, torch {torch.__version__.partition('+')[0]}"
     for part in parts:
         found = store.of_part(part.name, seeds)
         results = {case.name: found[case.name] for case in part.cases if case.name in found}
         seconds = store.cpu_seconds(part.name)
+        used = seeds if any(case.seeded for case in part.cases) else seeds[:1]
         note = (
-            f"`python benchmarks/reproduce.py {part.name} --seeds {' '.join(map(str, seeds))}`, "
-            f"{datetime.now(UTC):%Y-%m-%d}, {machine}; {seconds:.0f} CPU seconds without the programs."
+            f"`python benchmarks/reproduce.py {part.name} --seeds {' '.join(map(str, used))}`, "
+            f"{datetime.now(UTC):%Y-%m-%d}, {machine}; {seconds:.0f} CPU seconds."
         )
         text = f"{part.table(results)}\n{note}\n"
         if part.picture is not None:

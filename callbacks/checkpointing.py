@@ -138,8 +138,8 @@ class Checkpointing(Checkpoint, TypedArguments):
         start = trainer.strategy.broadcast(self._start)
         if start != self._start:
             raise RuntimeError(
-                f"rank {trainer.global_rank} sees {self._start or 'no checkpoint'} in {self.run_folder.path}, rank 0 "
-                f"sees {start or 'none'}: the folder must be on a file system that all nodes share"
+                f"rank {trainer.global_rank} sees {self._start or 'no checkpoint'} in {self.run_folder.path}, but "
+                f"rank 0 sees {start or 'none'}: the folder must be on a file system that all nodes share"
             )
         self._flag, self.preempted, self.interrupted = PreemptionFlag(), False, False
         self._flag.install()
@@ -165,7 +165,7 @@ class Checkpointing(Checkpoint, TypedArguments):
             restore_random_state(self._generators[trainer.global_rank])
         elif self._generators is not None:
             rank_zero_warn(
-                f"the checkpoint was made by {len(self._generators)} ranks, this run has {trainer.world_size}: "
+                f"the checkpoint was made by {len(self._generators)} ranks, but this run has {trainer.world_size}: "
                 "the same problems and samples follow, but dropout draws other numbers"
             )
         self._generators = None
@@ -218,10 +218,10 @@ class Checkpointing(Checkpoint, TypedArguments):
         self.is_prepared = False
 
     def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
-        """Save if only the engine failed, which all ranks then know, or the sandbox; release folder and signals.
+        """Save if only the engine or the sandbox failed; release folder and signals.
 
-        After any other exception the last checkpoint stays what it is, as it does where one of several ranks alone
-        knows that its sandbox failed: saving is done together.
+        Ranks save together, and all know when the engine fails. After any other exception, or if the sandbox of only
+        one of several ranks failed, the last checkpoint stays unchanged.
         """
         known = (EngineError, SandboxError) if trainer.world_size == 1 else EngineError
         if isinstance(exception, known) and trainer.state.fn == TrainerFn.FITTING and self.is_prepared:
@@ -236,7 +236,7 @@ class Checkpointing(Checkpoint, TypedArguments):
             return False
         if self.monitor not in trainer.callback_metrics:
             known = sorted(name for name in trainer.callback_metrics if name.startswith("val"))
-            raise UsageError(f"monitor {self.monitor} is not logged by validation; there are: {', '.join(known)}")
+            raise UsageError(f"monitor {self.monitor} is not logged by validation; choose one of: {', '.join(known)}")
         value = float(trainer.strategy.broadcast(float(trainer.callback_metrics[self.monitor])))
         if math.isnan(value):  # nothing compares as better than NaN: it would stay the best forever
             return False

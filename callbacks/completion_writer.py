@@ -21,7 +21,7 @@ from lit_rl.training.ranks import gather_over_ranks
 
 
 class CompletionWriter(pl.Callback, TypedArguments):
-    """Writes what ``validate``, ``test`` and ``predict`` sample, each row with its verdict, as it is judged.
+    """Writes the rows that ``validate``, ``test`` and ``predict`` sample, with their verdicts, as they are judged.
 
     The file has the rows of ``rollouts.jsonl.gz``, one compressed frame per batch and sampling: ``zcat FILE | jq`` and
     ``lit-rl replay`` read it, :class:`lit_rl.data.CompletionFile` trains on it. An earlier file is renamed to

@@ -30,7 +30,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
     pass@k. A task that runs no programs has only ``.../reward/mean``, no pass@k and no verdicts.
 
     A row of several turns counts once, by the outcome of its last program. If rows may have several turns,
-    ``.../pass@k/turn_<n>`` is pass@k after n turns; a row with fewer turns counts with its last one.
+    ``.../pass@k/turn_<n>`` is pass@k after n turns; a row with fewer turns counts with its last turn.
 
     Args:
         ks: the k of pass@k, unbiased (Chen et al. 2021).

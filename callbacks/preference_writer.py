@@ -20,8 +20,8 @@ Position = tuple[int, int, int]
 class PreferenceWriter(pl.Callback, TypedArguments):
     """Writes pairs of completions of one problem whose rewards differ; runs in ``lit-rl predict``.
 
-    The file is what :class:`lit_rl.data.PreferencePairs` reads. It is written once, at the end, by the first rank,
-    in the order of the problems. Of a row of several turns the last one is compared, as the answer to the prompt.
+    :class:`lit_rl.data.PreferencePairs` reads the file. The first rank writes it once, at the end, in the order of the
+    problems. Of a row with several turns, the last turn is compared, as the answer to the prompt.
 
     Args:
         path: file to write; ends in ``.jsonl``.

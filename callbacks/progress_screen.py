@@ -52,11 +52,11 @@ _LINE = {
 class ProgressScreen(pl.Callback, TypedArguments):
     """Shows the progress of a run, on the first rank.
 
-    In a terminal: a few lines, redrawn every second, even during a long rollout: how far the run is, the time left,
-    what is done now, reward and pass rate, the last validation. Elsewhere: one plain line per rollout; for
-    updates without rollouts (SFT, DPO) at most one per second; and after each minute of silence what is done now: the
-    phase, rows, tokens a second. At the end both say where checkpoints and logs are and which commands to run next, and
-    at the end of ``validate`` and ``test`` what was found, in a line for each sampling. ``lit_rl.Trainer`` and
+    A terminal gets a few lines, redrawn every second, even during a long rollout: progress, time left, current phase,
+    reward, pass rate, and the last validation. Elsewhere it prints one plain line per rollout (for updates of SFT and
+    DPO, at most one per second), and after each minute of silence the phase, rows and tokens per second. At the end it
+    prints where checkpoints and logs are and which commands to run next; after ``validate`` and ``test``, the results,
+    one line for each sampling. ``lit_rl.Trainer`` and
     ``lit-rl`` add it unless there is another progress bar; ``trainer.enable_progress_bar: false`` asks for plain lines.
 
     Args:

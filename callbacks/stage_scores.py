@@ -13,13 +13,13 @@ from lit_rl.types import Problem
 
 
 class StageScores(pl.Callback):
-    """Logs the mean of every stage's score over what validation sampled.
+    """Logs the mean score of each stage over the completions of a validation.
 
     Runs at the end of each validation. Logs ``val/<score>`` for the first sampling of the module and
     ``val/<sampling>/<score>`` for the others, where ``<score>`` is one of the check's stages, such as
     ``compilation``, ``execution``, ``header_bleu``, ``density`` or ``total``; a problem's samples are averaged. A
     completion without a program scores 0; one that could not be judged for our own reasons is left out. In addition
-    ``val/empty/<score>`` is the score of an empty completion, which the module finds out once per problem: a score
+    ``val/empty/<score>`` is the score of an empty completion, which the module measures once per problem; a score
     below it is worse than writing nothing.
 
     Args:

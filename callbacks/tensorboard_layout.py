@@ -72,10 +72,11 @@ _TEXT_CHARTS = ("loss on given texts", "pass@1 on validation problems", "norm of
 class TensorBoardLayout(pl.Callback, TypedArguments):
     """Arranges what TensorBoard shows; does nothing for other loggers, whose curves are the same.
 
-    The first rank writes, at the start of a run, an overview (CUSTOM SCALARS) that puts what one looks for first; after
-    the first validation, the run's settings (HPARAMS), so that runs can be compared by their pass@k and reward; every
-    few rollouts, distributions of its rewards, advantages, lengths, and log-ratios between the policy, as the last
-    update saw it, and the sampler. ``lit_rl.Trainer`` and ``lit-rl`` add it where there is a TensorBoard logger.
+    At the start of a run the first rank writes an overview (CUSTOM SCALARS) with the most important curves first. After
+    the first validation it writes the run's settings (HPARAMS), so that runs can be compared by their pass@k and
+    reward. Every few rollouts it writes distributions of rewards, advantages, lengths, and log-ratios between the
+    policy, as the last update saw it, and the sampler. ``lit_rl.Trainer`` and ``lit-rl`` add it if there is a
+    TensorBoard logger.
 
     Args:
         histograms_every: rollouts between two sets of distributions; 0 for none.

@@ -185,7 +185,7 @@ class Trainer(pl.Trainer):
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse settings of Lightning's that do nothing with manual optimization, or do it wrong."""
+    """Refuse settings of Lightning that have no effect, or a wrong one, under manual optimization."""
     check_strategy(settings.get("strategy", "auto"))
     if fault := precision_fault(settings.get("precision")):  # Lightning takes another one on a CPU
         raise UsageError(fault)
@@ -366,7 +366,7 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
 
 
 def warn_about_untrained_weights(trainer: Any, module: Any) -> None:
-    """Warn where a measurement without a checkpoint is of weights that no run trained."""
+    """Warn if a measurement without a checkpoint measures weights that no run trained."""
     if module.clock.count:
         return
     newest = [path for saver in checkpointing_callbacks(trainer) for path in saver.run_folder.checkpoints()[-1:]]

@@ -198,7 +198,7 @@ ByteSpan = tuple[int, int]
 
 
 class ByteSpans(Sequence[ByteSpan]):
-    """The ``(start, end)`` byte spans of tokens, in order; reads like a tuple of pairs and is equal to one.
+    """The ``(start, end)`` byte spans of tokens, in order; reads as a tuple of pairs and equals one.
 
     Args:
         starts: [T] int64 on the CPU, first byte of each token.

@@ -58,7 +58,7 @@ LETTERS = 64
                 *("--config", str(ROOT / "configs/scaling/qwen2.5_coder_32b_grpo.yaml")),
                 *("--model.policy.quantization", "4bit"),
             ],
-            "4 bits are not spread over ranks",
+            "4-bit weights cannot be sharded over ranks",
         ),
     ],
 )

@@ -25,8 +25,8 @@ MODEL = Path(__file__).parents[2] / "runs" / "real" / "smollm2"
 PLACES = [f"{place.file}, lines {place.first_line} to {place.last_line}" for place in SHIPPED_GAPS]
 COLUMNS = {
     "nothing": "filled with nothing",
-    "line_before": "with the line before once more",
-    "not_cpp": "with what is not C++",
+    "line_before": "with the previous line repeated",
+    "not_cpp": "with text that is not C++",
     "masked": "with the masked lines",
 }
 
@@ -70,14 +70,12 @@ def written(seed: int, folder: Path, number: int) -> Numbers:
     with Sandbox() as sandbox:
         sampling = Sampling(temperature=0.8, num_samples=NUM_SAMPLES, max_tokens=96)
         found = evaluate(policy, [problem], sampling=sampling, sandbox=sandbox, batch_size=1)
-        (empty,) = sandbox.judge_many([("\n", problem.check)])
     scores = [judgement.outcome.scores for rollout in found.rollouts for judgement in rollout.judgements]
     totals = [score.get("total", 0.0) for score in scores]
     return {
         "build": mean(score.get("compilation", 0.0) for score in scores),
         "mean": mean(totals),
         "largest": max(totals),
-        "nothing": empty.scores["total"],
     }
 
 
@@ -88,8 +86,7 @@ PRETRAINED = Part(
         "build": "completions that build",
         "mean": "mean score",
         "largest": "largest score",
-        "nothing": "filled with nothing",
     },
-    digits={"mean": 4, "largest": 4, "nothing": 4},
+    digits={"mean": 4, "largest": 4},
     needs=PACKAGE,
 )

@@ -99,7 +99,7 @@ PART = Part(
         Case("imitation", start, seeded=False),
         *(Case(f"groups of {group}", partial(run, group=group)) for group in SIZES),
         Case("groups of 8, four epochs, weighted", partial(run, epochs=4)),
-        Case("groups of 8, four epochs, not weighted", partial(run, epochs=4, loss=PolicyGradient())),
+        Case("groups of 8, four epochs, unweighted", partial(run, epochs=4, loss=PolicyGradient())),
     ),
     columns={
         "equal_first": "groups of equal rewards, first 5 rollouts",

@@ -126,9 +126,9 @@ PART = Part(
     ),
     columns={
         "greedy": "greedy pass@1",
-        "greedy_length": "tokens",
+        "greedy_length": "tokens (greedy)",
         "sampled": "sampled pass@1",
-        "sampled_length": "tokens",
+        "sampled_length": "tokens (sampled)",
     },
     digits={"greedy": 3, "sampled": 3, "greedy_length": 1, "sampled_length": 1},
     picture=Picture("Pass@1 against mean length, by algorithm and penalty", draw),

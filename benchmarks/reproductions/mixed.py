@@ -142,14 +142,14 @@ PART = Part(
     cases=tuple(
         Case(f"{problems} problems, {name}", partial(run, problems=problems, rarely=rarely))
         for problems in SIZES
-        for name, rarely in (("all alike", None), ("mixed preferred", 0.25))
+        for name, rarely in (("drawn uniformly", None), ("PreferMixed", 0.25))
     ),
     columns={
         "to_0.85": "rollouts to 0.85",
         "to_0.9": "to 0.9",
-        "greedy": "greedy pass@1 after 80",
+        "greedy": "greedy pass@1 after 80 rollouts",
         "equal_first": "groups of equal rewards, first 8 rollouts",
-        "equal_last": "last 20",
+        "equal_last": "last 20 rollouts",
     },
     digits={"to_0.85": 0, "to_0.9": 0, "greedy": 3},
     picture=Picture("Greedy pass@1 over the rollouts with and without preference", draw),

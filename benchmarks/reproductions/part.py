@@ -57,13 +57,14 @@ class Part:
     def table(self, results: Mapping[str, Sequence[Numbers]]) -> str:
         """Markdown: a row per case, means and standard deviations over its seeds; the document's in brackets.
 
-        A number that not every seed has, such as the rollouts until a goal, says how many have it.
+        A number that not every seed has, such as the rollouts until a goal, says how many have it. One without a
+        deviation comes from one seed.
         """
-        lines = ["| | " + " | ".join(self.columns.values()) + " | seeds |", "|---" * (len(self.columns) + 2) + "|"]
+        lines = ["| | " + " | ".join(self.columns.values()) + " |", "|---" * (len(self.columns) + 1) + "|"]
         for case in self.cases:
             of_case = results.get(case.name, [])
             cells = [self._cell(case, name, of_case) for name in self.columns]
-            lines.append(f"| {case.name} | " + " | ".join(cells) + f" | {len(of_case)} |")
+            lines.append(f"| {case.name} | " + " | ".join(cells) + " |")
         return "\n".join(lines) + "\n"
 
     def _cell(self, case: Case, name: str, numbers: Sequence[Numbers]) -> str:

@@ -167,10 +167,10 @@ PART = Part(
     prepare=prepare,
     cases=(
         Case("imitation", start, seeded=False),
-        Case("PPO, all at the end", partial(run, credit="terminal")),
+        Case("PPO, reward at the end", partial(run, credit="terminal")),
         Case("the same with lambda 1", partial(run, credit="terminal", gae_lambda=1.0)),
-        Case("PPO, on places, the rest spread", partial(run, credit="tokens")),
-        Case("PPO, share of errands, all at the end", partial(run, credit="terminal", term=ErrandsReward)),
+        Case("PPO, reward on places", partial(run, credit="tokens")),
+        Case("PPO, share of errands as reward, at the end", partial(run, credit="terminal", term=ErrandsReward)),
     ),
     columns={
         **{f"until_{level}": f"rollouts until {level}" for level in LEVELS},

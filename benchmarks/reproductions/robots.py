@@ -140,8 +140,8 @@ PART = Part(
     prepare=prepare,
     cases=(
         Case("imitation", start, theirs(77, 3, 0, 0), seeded=False),
-        Case("PPO, all at the end", partial(run, credit="terminal")),
-        Case("PPO, on places, the rest spread", partial(run, credit="tokens")),
+        Case("PPO, reward at the end", partial(run, credit="terminal")),
+        Case("PPO, reward on places", partial(run, credit="tokens")),
         Case("the same with syntax and lint terms", partial(run, credit="tokens", dense=True), theirs(11, 28, 27, 14)),
     ),
     columns=COLUMNS,

@@ -86,13 +86,12 @@ PART = Part(
     cases=(
         *(case(f"{deltas}, {loss}", deltas=deltas, loss=loss) for deltas in DELTAS for loss in LOSSES),
         case("centered_rewards, naive, smaller first logits", embedding_std=0.3),
-        case("the same, the reward that counts right places", embedding_std=0.3, kind="sort_distance"),
-        case("centered_rewards, naive, the reward that counts right places", kind="sort_distance"),
+        case("the same, rewarding numbers in the right place", embedding_std=0.3, kind="sort_distance"),
+        case("centered_rewards, naive, rewarding numbers in the right place", kind="sort_distance"),
     ),
     columns={
         "reward": "reward, share of the largest",
         "sorted": "sampled answers sorted",
-        "sorted_greedy": "greedy answers sorted",
     },
     picture=Picture("Reward and share of sorted answers in every case", draw, height=5),
 )

@@ -157,7 +157,7 @@ class Cli(LightningCLI):
         savers = checkpointing_callbacks(self.trainer)
         if not savers and not getattr(self.trainer, "fast_dev_run", False):
             rank_zero_info(
-                "no Checkpointing among trainer.callbacks, so nothing is saved, and the same command does not resume: "
+                "trainer.callbacks has no Checkpointing, so nothing is saved, and the same command cannot resume: "
                 "list it, or add --run_dir FOLDER"
             )
         options: Any = self.config_init["fit"]

@@ -86,7 +86,7 @@ def ignore_recorded_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[
 
 
 def add_run_config(arguments: Sequence[str]) -> list[str]:
-    """Arguments with what the configurations say of task, rewards and sandbox, unless --reward says otherwise."""
+    """Add to the arguments the task, rewards and sandbox of the configurations, unless --reward overrides them."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
     tried, rest = parser.parse_known_args(list(arguments))

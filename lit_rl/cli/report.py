@@ -77,7 +77,7 @@ def curves_by_folder(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[
         inside = [name for name in known if wanted_first in name]
         near = inside or get_close_matches(wanted_first, known, n=3, cutoff=0.5) or known
         shown = ", ".join(near[:12]) + (", ..." if len(near) > 12 else "")
-        raise UsageError(f"no metric is called {', '.join(names)}; there are: {shown}")
+        raise UsageError(f"no metric is called {', '.join(names)}; choose from: {shown}")
     for of_run in chosen.values() if wanted is None else ():
         passes = [name.partition("/pass@")[0] for name in of_run if "/pass@" in name]
         for name in [name for name in of_run if name.removesuffix("/reward/mean") in passes]:

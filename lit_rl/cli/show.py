@@ -96,7 +96,7 @@ def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
         numbers.append(str(last.number))
     if last is None or number is not None:
         there = " to ".join(numbers[:1] + numbers[1:][-1:]) or "none yet"
-        raise UsageError(f"rollout {number or 1} was not recorded: there are {there}")
+        raise UsageError(f"rollout {number or 1} was not recorded; choose one from {there}")
     return last
 
 

@@ -108,7 +108,9 @@ def layout_from_run(module: Any, strategy: Any, batch_size: int, gpus: int, gpus
             f"plan covers GRPO, REINFORCE and PPO on a CausalLM, got {type(module).__name__}: give such a configuration"
         )
     if module.policy.quantization is not None and isinstance(strategy, FSDP2Strategy):
-        raise UsageError("weights in 4 bits are not spread over ranks: plan them with --trainer.strategy ddp or auto")
+        raise UsageError(
+            "4-bit weights cannot be sharded over ranks: plan this run with --trainer.strategy ddp or auto"
+        )
     replicas = strategy.replicas if isinstance(strategy, FSDP2Strategy) else gpus
     if gpus % replicas:
         raise UsageError(f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas")

@@ -24,15 +24,15 @@ class CompletionFile(TaskDataModule):
     passes, fine-tune, and start anew from the new weights. With ``keep: all`` nothing is judged (SimpleSD). Equal
     completions of a problem count once.
 
-    A policy with the tokenizer that sampled learns the ids as they were sampled, another the text of the last turn. Of
-    several turns ``passed`` teaches the last, which passed, and reads the others; ``all`` teaches every turn. Nothing
-    is executed: to measure pass@1, give ``validation_tasks``.
+    A policy with the sampler's tokenizer learns the sampled ids; any other policy learns the text of the last turn. Of
+    several turns ``passed`` trains on the last, which passed, and only reads the others; ``all`` trains on every turn.
+    Nothing is executed: to measure pass@1, give ``validation_tasks``.
 
     Args:
         path: what :class:`lit_rl.callbacks.CompletionWriter` wrote.
         keep: ``passed``: completions whose last program passed; ``all``: every one.
         name: the task's name in metrics if there are several validation tasks.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
 
     Source:
         expert iteration: Anthony et al. 2017, https://arxiv.org/abs/1705.08439

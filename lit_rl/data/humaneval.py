@@ -50,7 +50,7 @@ class HumanEval(SplitTask):
         form: ``completion`` for base models, ``instruct`` for chat models.
         timeout_seconds: CPU seconds for a program and its tests.
         name: the task's name in metrics if there are several validation tasks.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
 
     Source:
         Chen et al. 2021, https://arxiv.org/abs/2107.03374

@@ -81,7 +81,7 @@ class MBPP(TaskDataModule):
         shown_tests: largest number of asserts in the prompt; the paper shows all 3, EvalPlus 1.
         timeout_seconds: CPU seconds for a program and its tests.
         name: the task's name in metrics if there are several validation tasks.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
 
     Source:
         Austin et al. 2021, https://arxiv.org/abs/2108.07732; MBPP+: Liu et al. 2023,
@@ -172,7 +172,7 @@ class MBPPPlus(MBPP):
         test_split: see :class:`MBPP`.
         shown_tests: see :class:`MBPP`.
         name: see :class:`MBPP`.
-        **options: of :class:`MBPP`.
+        **options: arguments of :class:`MBPP`.
     """
 
     _hub_split = "test"

@@ -56,7 +56,7 @@ class Mixture(TaskDataModule):
     Args:
         tasks: at least one, each with training problems.
         weights: shares of each rollout, in the order of the tasks; normalised. By default all alike.
-        **options: of :class:`TaskDataModule`; ``validation_tasks`` are by default the tasks.
+        **options: arguments of :class:`TaskDataModule`; ``validation_tasks`` are by default the tasks.
     """
 
     name = "mixture"
@@ -84,7 +84,7 @@ class Mixture(TaskDataModule):
         self.weights = dict(zip(names, given, strict=True))
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of all tasks, the tasks taking turns; those of validation are in ``validation_tasks``."""
+        """Return the problems of all tasks in turn; problems for validation are in ``validation_tasks``."""
         if split == "validation":
             return []
         columns = []

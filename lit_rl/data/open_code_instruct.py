@@ -38,7 +38,7 @@ class OpenCodeInstruct(TaskDataModule):
         timeout_seconds: CPU seconds for a program and its tests.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: the task's name in metrics if there are several validation tasks.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
 
     Source:
         https://huggingface.co/datasets/nvidia/OpenCodeInstruct; Ahmad et al. 2025,

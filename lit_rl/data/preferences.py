@@ -104,7 +104,7 @@ def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
 
 
 def parse_pair(row: Row) -> PreferencePair:
-    """A row as a pair, also with nothing but prompt, chosen and rejected: the chosen reward is the larger one."""
+    """Parse a row as a pair. If it has only prompt, chosen and rejected, the chosen text gets the larger reward."""
     chosen_reward, rejected_reward = row.number_of("chosen_reward", 1.0), row.number_of("rejected_reward", 0.0)
     if not chosen_reward > rejected_reward:
         fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
@@ -141,7 +141,7 @@ class PreferencePairs(TaskDataModule):
         path: file of training pairs.
         validation_path: file of validation pairs, optional.
         name: the task's name in metrics if there are several validation tasks.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
     """
 
     def __init__(

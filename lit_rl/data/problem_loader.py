@@ -129,7 +129,7 @@ class ProblemLoader:
                 else f"use a number of ranks that divides {saved}"
             )
             raise UsageError(
-                f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
+                f"the checkpoint was made with a global batch of {saved} problems, but this run has {here} "
                 f"({self.batch_size} on each of {self.world_size} ranks): {advice} to resume"
             )
         self.warn_if_order_differs(state)
@@ -137,7 +137,7 @@ class ProblemLoader:
         self._resumed = self.position < len(self)
 
     def warn_if_order_differs(self, state: dict[str, int]) -> None:
-        """Warn where a saved position counts problems that are others now, or in another order."""
+        """Warn if the problems that a saved position counts have changed, or their order has."""
         before = f"{state['problems']} problems and seed {state['seed']}"
         now = f"{len(self.problems)} problems and seed {self.seed}"
         twice = ": some problems of this epoch come twice and some not at all" if state["position"] else ""

@@ -255,7 +255,7 @@ def _read_file(path: Path) -> _Values:
         elif path.name.endswith(SUFFIXES):
             yield from _read_json(path)
         else:
-            raise ValueError(f"the name of a data file ends in {', '.join(SUFFIXES)}")
+            raise ValueError(f"the name of a data file must end in {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, ValueError) as fault:
         remedy = "; save it as UTF-8" if isinstance(fault, UnicodeDecodeError) else ""
         error = UsageError(f"{path} cannot be read: {fault}{remedy}")

@@ -50,13 +50,13 @@ class TranslatedTask(SplitTask):
 
     Args:
         path: a file of rows in this language.
-        language: that of the rows: ``cpp``, ``go``, ``java``, ``javascript`` or ``rust``.
+        language: language of the rows: ``cpp``, ``go``, ``java``, ``javascript`` or ``rust``.
         split: ``all`` is only measured on; ``train`` trains on four fifths and measures on the others; ``test`` is
             only measured on these.
         form: ``completion`` for base models, ``instruct`` for chat models.
         timeout_seconds: CPU seconds for a program and its tests.
         name: the task's name in metrics if there are several validation tasks; by default the class's and the language.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
     """
 
     def __init__(

@@ -107,7 +107,7 @@ def check_generation(answer: Generation, request: Request | None, codec: Codec, 
     Args:
         answer: a generation.
         request: the open request of its row; ``None`` if there is none.
-        codec: of the policy; knows the ids and which of them end a completion.
+        codec: codec of the policy; knows the ids and which of them end a completion.
         name: of the session, for the message.
     """
     ids, eos_ids = answer.ids, codec.eos_ids

@@ -51,13 +51,14 @@ class VLLM(Engine):
 
     Each rank has a whole engine (no tensor parallelism, no further process). It starts with the first session. Before a
     session, if the policy has learned since the last one, its weights arrive by vLLM's own reload, gathered from all
-    ranks one layer at a time. Of a policy with adapters the base arrives once, and afterwards the adapter alone.
+    ranks one layer at a time. For a policy with adapters, the base arrives once, and afterwards only the adapter.
 
     The sampler's log-probabilities are of the distribution that was sampled from. They differ from those of the
     training forward by rounding; ``sampling/logprob_gap`` tells how much, see ``docs/engines.md``.
 
     Args:
-        dtype: of vLLM's weights and activations; ``None`` for the policy's. The trainer's own keeps the gap small.
+        dtype: type of vLLM's weights and activations; ``None`` for the policy's. The trainer's type keeps the gap
+            small.
         memory_share: share of the device's memory for vLLM's weights and cache together. Leave the rest to training.
         max_row_tokens: longest row, prompt and completion together; ``None`` for as long as the policy can read.
         max_rows: most rows sampled at the same time.

@@ -46,7 +46,7 @@ class VLLMServer(Engine):
     Before a session, if the policy has learned since the last one, every rank gathers the weights layer by layer and
     the first one writes them into ``folder``: with adapters the base once, and afterwards the adapter alone. Only when
     that is done are the servers told to read them, so no rank waits for another while it waits for a server. Each
-    server then says which weights it has, and says so again with every completion: rows of other weights end the run.
+    server then reports which weights it has, and again with every completion; rows of other weights end the run.
     How a server is started is in ``docs/engines.md``.
 
     A server that fails is no fault of the policy: the run ends with a message, saves itself where the callback

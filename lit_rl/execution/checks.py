@@ -55,7 +55,7 @@ class AssertTests(Check):
 
     @property
     def num_tests(self) -> int:
-        """Tests that can be counted without running them, at least one: ``docs/sandbox.md`` says what is one."""
+        """Number of tests that can be counted without running them, at least one; docs/sandbox.md defines a test."""
         from lit_rl.execution.judging.asserts.prepared_tests import count_tests
 
         return max(1, count_tests(self.test, self.entry_point))
@@ -132,14 +132,14 @@ class CallTests(Check):
 
 @dataclass(frozen=True)
 class Checker:
-    """A program that judges outputs, for tasks with many right ones. Its protocol is testlib's.
+    """A program that judges outputs, for tasks with many right outputs. Its protocol is testlib's.
 
     It gets the names of three files as arguments: the input, the program's output, and the right answer. Its exit
     status is 0 for a right output, 1 or 2 for a wrong one, 3 if it cannot tell, or 7 for points: the first line of its
     standard error is then ``points NUMBER``.
 
     Args:
-        source: of the checker.
+        source: source of the checker.
         language: what it is written in.
         files: ``((name, content), ...)``: files that it includes or imports, such as ``testlib.h``.
         timeout_seconds: CPU seconds for one output.
@@ -210,7 +210,7 @@ class StdioTests(Check):
 
     @property
     def defines(self) -> str | None:
-        """The main function, where the language wants one."""
+        """The main function, if the language requires one."""
         return LANGUAGES[self.language].main
 
     @property
@@ -236,8 +236,8 @@ UNIT_TESTS: tuple[Language, ...] = ("cpp", "javascript", "java", "go", "rust")
 class UnitTests(Check):
     """Tests that are compiled with the program and share its process, as HumanEval-X and MultiPL-E have them.
 
-    For evaluation: a pass is a secret that is sent after the last test, so a program that ends early has failed, but
-    one that looks for the secret can send it. Train with ``StdioTests`` or ``CallTests``.
+    For evaluation: a secret that is sent after the last test proves a pass. A program that ends early has failed, but
+    a program that looks for the secret can send it. Train with ``StdioTests`` or ``CallTests``.
 
     Args:
         test: source of the tests: a ``main`` in C++, ``Main.main`` in Java, statements in JavaScript, functions

@@ -108,7 +108,7 @@ def answer_start(text: str, in_thought: bool = False, is_quoted: Callable[[int],
 
 
 def find_fences(text: str, start: int) -> list[Fence]:
-    """The fences of a text from a character on, those inside thoughts left out."""
+    """Find the fences in a text, starting at a given character and skipping those inside thoughts."""
     thoughts = list(_later_thoughts(text, start))
     fences = []
     for first, last in _marked_lines(text, start):

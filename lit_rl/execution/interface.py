@@ -236,7 +236,7 @@ def require_program(program: object, check: object) -> None:
 
 
 class ProgramRunner(TypedArguments, ABC):
-    """Judges programs. A module is given one, or a way to build one, and closes what it started when its run ends."""
+    """Judges programs. A module takes a runner, or a way to build one, and closes at the end what it started."""
 
     @abstractmethod
     def submit(self, program: str, check: Check) -> Future[Outcome]:
@@ -252,7 +252,7 @@ class ProgramRunner(TypedArguments, ABC):
 
     @property
     def is_running(self) -> bool:
-        """True if it holds processes now; whoever started them closes them."""
+        """True if the runner holds processes now; whoever started them closes them."""
         return False
 
     def reopen(self) -> None:

@@ -76,7 +76,7 @@ class ExtractedProgram:
 def extract_program(
     text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
 ) -> ExtractedProgram | None:
-    r"""The program in a completion; ``None`` if that is blank.
+    r"""Find the program in a completion; ``None`` if the completion is blank.
 
     Among the blocks in the wanted language that are not blank: the last that parses and defines the entry point,
     else the last that seems to define it, else the last. A block is in the language if its tag says so; without a

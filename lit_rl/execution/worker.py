@@ -22,7 +22,7 @@ _START_SECONDS = 60.0
 
 
 class SandboxError(LitRLError, RuntimeError):
-    """The sandbox cannot start, was closed, or runs on a machine that fails. Never the fault of a program."""
+    """The sandbox cannot start, was closed, or runs on a machine that fails; never a program's fault."""
 
 
 @dataclass(eq=False, slots=True)

@@ -46,7 +46,7 @@ Normalize = Literal["std", "batch_std", "mean", "none"]
 
 
 class RowAdvantages(TypedArguments, ABC):
-    """One advantage per completion from one score per completion; one of your own implements :meth:`advantages`.
+    """One advantage per completion from one score per completion; a subclass implements :meth:`advantages`.
 
     Constructor arguments are what YAML gives under ``init_args``.
     """
@@ -111,7 +111,7 @@ class RowAdvantages(TypedArguments, ABC):
 
 
 class Baseline(RowAdvantages):
-    """The expected score of each completion; one of your own implements :meth:`expected`.
+    """The expected score of each completion; a subclass implements :meth:`expected`.
 
     ``GRPO`` subtracts it from a completion's score, ``REINFORCE`` from each token's reward-to-go.
     """
@@ -123,8 +123,8 @@ class Baseline(RowAdvantages):
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`.
 
-        For ``REINFORCE`` a row's own score must not be part of it: of a reward-to-go that is discounted, or spread over
-        tokens, less than the share in the baseline may be left, and the gradient turns round. NaN where there is
+        For ``REINFORCE`` a row's own score must not be part of it: a reward-to-go that is discounted, or spread
+        over tokens, may hold less of the score than the baseline does, which reverses the gradient. NaN where there is
         nothing to compare with.
         """
 
@@ -151,7 +151,7 @@ class GroupMean(Baseline):
         A_i = (r_i - mean r) / (std r + eps)        over the valid rows of the group, std with n - 1
 
     With ``batch_std`` the standard deviation is that of all valid rows of the rollout, on all ranks: one divisor for
-    all groups, so that a group with a single pass or a single failure counts no more than its rewards say.
+    all groups, so that a single pass or a single failure in a group is not magnified.
 
     With ``mean`` this is MaxRL, for rewards of at least 0: A_i = (r_i - mean r) / mean r, and 0 where no row of the
     group earned anything. For rewards of 0 and 1 its expected gradient is that of log p, expanded to order n - 1 in the
@@ -205,7 +205,7 @@ class GroupMean(Baseline):
         if self.normalize == "mean":
             if (kept < 0).any():
                 raise UsageError(
-                    f"{type(self).__name__} with normalize: mean needs rewards of at least 0, got a negative one"
+                    f"{type(self).__name__}(normalize='mean') needs rewards of at least 0, got a negative one"
                 )
             advantages = advantages / torch.where(mean > 0, mean, 1.0)
         elif self.normalize != "none":
@@ -226,7 +226,7 @@ class LeaveOneOut(GroupMean):
 
         A_i = r_i - mean of the others = n / (n - 1) * (r_i - mean r)
 
-    The standard deviation is the whole group's: one that leaves a row out can vanish and blow that row up.
+    The standard deviation is the whole group's: without a row it could vanish, and that row's advantage explode.
 
     Args:
         normalize: as of :class:`GroupMean`.
@@ -247,7 +247,7 @@ class LeaveOneOut(GroupMean):
 
 
 class MaxRewards(RowAdvantages):
-    """The scores that are the largest of their group, 0 for all others: a filter, not a baseline.
+    """The largest scores of each group, and 0 for all others: a filter, not a baseline.
 
         A_i = r_i if r_i = max r else 0        max over the valid rows of the group; ties all stay
 
@@ -289,8 +289,9 @@ def decoupled_advantages(
         A_i  = sum_k w_k A_ik
         A_i  / (std A + eps)                             over all valid rows of the rollout and all ranks
 
-    Summed first, rewards (1, 0) and (0, 1) are the same to a group, and a term of small spread is lost beside one of
-    large spread. The paper subtracts the rollout's mean too, which is 0: the sum over each group is.
+    If the terms were summed first, rewards (1, 0) and (0, 1) would look equal within a group, and a term of small
+    spread would be lost beside one of large spread. The paper also subtracts the rollout's mean, but that is 0, because
+    the advantages of each group sum to 0.
 
     Args:
         values: [N, K] unweighted values of K terms.
@@ -357,7 +358,7 @@ def _result_dtype(scores: Tensor) -> torch.dtype:
 
 
 class TokenAdvantages(TypedArguments, ABC):
-    """Advantages and the critic's targets; one of your own implements :meth:`estimate`.
+    """Advantages and the critic's targets; a subclass implements :meth:`estimate`.
 
     Constructor arguments are what YAML gives under ``init_args``.
     """
@@ -369,7 +370,7 @@ class TokenAdvantages(TypedArguments, ABC):
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """From rewards to advantages; the module whitens them afterwards, for the returns belong to the unwhitened.
+        """Estimate advantages and returns; the module whitens the advantages afterwards, not before returns.
 
         Args:
             token_rewards: [N, T] reward units, minus the KL if that is subtracted from the reward. No gradient.
@@ -397,7 +398,7 @@ class GAE(TokenAdvantages):
         gamma: discount per token; 1 for rewards that judge the whole program.
         gae_lambda: 1 trusts the rewards alone, 0 the next value. Below 1 a reward at the end of a completion hardly
             reaches its beginning: 0.95 ** 200 is 3.5e-5.
-        critic_lambda: that of the critic's targets; ``None`` for the same.
+        critic_lambda: lambda of the critic's targets; ``None`` for the same.
         whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
 
     Source:

@@ -23,7 +23,7 @@ _MASKED_LOGPROB = -1e4
 
 
 class Divergence(TypedArguments):
-    """Base of both: over the whole vocabulary, or of the sampled token."""
+    """Base class of divergences over the whole vocabulary and of those of the sampled token."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class JSD(Divergence):
         else:      beta KL(P || M) + (1 - beta) KL(Q || M),   M = beta P + (1 - beta) Q
 
     In between it is bounded, and as beta goes to 0 its gradient becomes that of beta times the forward KL, as beta
-    goes to 1 that of 1 - beta times the reverse KL. One of your own derives from it and overrides :meth:`between`.
+    goes to 1 that of 1 - beta times the reverse KL. A subclass overrides :meth:`between`.
 
     Args:
         beta: weight of the teacher in the mean M, from 0 to 1.
-        temperature: of both distributions; ``None`` for the sampler's.
+        temperature: temperature of both distributions; ``None`` for the sampler's.
         clip: a token whose divergence is larger (nats) counts as this much and has no gradient; ``None`` for no clip.
 
     Source:

@@ -30,10 +30,10 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
         k3 = r - 1 - log r             unbiased, never negative; log r clamped to at most 3
         k3_weighted = w * k3,  w = exp(clamp(logprobs - old_logprobs, -20, 20))
 
-    As a number to report, use k1 or k3. Taken off a reward, k1 gives the gradient of KL(policy || reference); k2 and k3
-    give nearly none close to the reference and the wrong direction far from it. As a loss to differentiate, on-policy:
-    k1 gives **zero**, k2 the gradient of KL(policy || reference), k3 that of the *forward* KL(reference || policy), and
-    k3_weighted that of KL(policy || reference), for tokens of the policy and of the old policy alike.
+    As a number to report, use k1 or k3. Subtracted from a reward, k1 gives the gradient of KL(policy || reference); k2
+    and k3 give nearly none close to the reference and the wrong direction far from it. As a loss to differentiate,
+    on-policy: k1 gives **zero**, k2 the gradient of KL(policy || reference), k3 that of the *forward* KL(reference ||
+    policy), and k3_weighted that of KL(policy || reference), for tokens of the policy and of the old policy alike.
 
     The gradient of w * k3 is w * k1 * grad(logprobs): what grows like r cancels. It is computed in this form, so the
     clamp of k3, which limits the value, does not touch it. Past a clamp at 20 the gradient is 0.

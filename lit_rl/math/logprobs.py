@@ -181,7 +181,7 @@ def chunked_logprobs_and_entropy(
         logprob  = z[target] - logsumexp(z)
         entropy  = -sum_v p_v log p_v,   p = softmax(z)
 
-    Logits of ``chunk_tokens`` x V at most exist at one time; one chunk is kept as it is. Beyond one chunk a
+    At most ``chunk_tokens`` x V logits exist at one time; if there is only one chunk, it is kept. Beyond one chunk a
     :class:`lit_rl.math.linear_head.LinearHead` is summed up by blocks of the vocabulary, with a backward of its
     own; with any other ``project`` chunks of tokens are computed again in the backward. The softmax runs in float32
     (float64 for float64 logits) whatever the model's precision. If ``project`` talks to other ranks, all ranks need

@@ -103,8 +103,8 @@ class PolicyGradient(Loss):
 
         loss = -A * logprobs
 
-    On-policy its gradient is that of the expected reward. After the first update on the same samples it no longer is:
-    use a loss with a ratio there.
+    On-policy its gradient is that of the expected reward. For later updates on the same samples, use a loss with a
+    ratio.
 
     Source:
         REINFORCE: Williams 1992, https://doi.org/10.1007/BF00992696
@@ -149,8 +149,8 @@ class Clipped(Loss):
         loss  = -min(ratio * A, clip(ratio, 1 - clip_low, 1 + clip_high) * A)
         loss  = min(loss, -dual_clip * A)        where A < 0, with dual_clip
 
-    The gradient of a token vanishes once its ratio has left the clip range in the direction its advantage pushes. With
-    A < 0 a ratio far above 1 is not bounded by that; ``dual_clip`` does it (the two-sided clip).
+    The gradient of a token vanishes once its ratio has left the clip range in the direction its advantage pushes. If
+    A < 0, this does not bound a ratio far above 1, but ``dual_clip`` does (the two-sided clip).
 
     Args:
         clip_low: distance of the ratio's lower bound from 1; 1 means no lower bound.
@@ -184,7 +184,7 @@ class Clipped(Loss):
         return -objective
 
     def metrics(self, tokens: Tokens) -> dict[str, Tensor]:
-        """Share of tokens whose gradient the clip took away; 0 on a rollout's first update, but for stale rows.
+        """Share of tokens whose gradient the clip removed; 0 on a rollout's first update, except for stale rows.
 
         mean over tokens of [ratio > 1 + clip_high and A > 0] or [A < 0 and (ratio < 1 - clip_low or > dual_clip)]
         """
@@ -263,7 +263,7 @@ class ImportanceSampling(Loss):
 
 
 class Correction(TypedArguments, ABC):
-    """Weights of tokens by p / q; one of your own implements :meth:`weights`.
+    """Weights of tokens by p / q; a subclass implements :meth:`weights`.
 
     p is the policy when a rollout's updates begin, by the training forward; q is what the sampler reported: older
     weights, or the same ones computed in another way. The weight multiplies the policy's loss of a token, whichever
@@ -310,11 +310,11 @@ class TruncatedWeights(Correction):
 
 @dataclass(frozen=True)
 class MaskedBand(Correction):
-    """p / q where it lies in a band; what is outside weighs nothing: masked importance sampling (MIS), IcePop.
+    """p / q if it lies in a band, else 0: masked importance sampling (MIS), IcePop.
 
         w = p / q if low <= p / q <= high else 0
 
-    Of each token this is IcePop. Of the ``sequence_product`` it is MIS of whole completions, usually with ``low`` 0.
+    Per token this is IcePop; at ``sequence_product`` it is MIS of whole completions, usually with ``low`` 0.
 
     Args:
         low: smallest weight that is kept, at most 1.
@@ -351,10 +351,10 @@ class SequenceMask(Correction):
         g_i  = exp((1 / n_i) sum_t m_it log(p_it / q_it))       geometric mean over the completion's n_i tokens
         w_it = (min(p_it / q_it, cap) or, without a cap, 1) if low <= g_i <= high else 0
 
-    With ``negative_only``, ``low: 0.6`` and ``high: .inf`` this is the off-policy sequence mask of DeepSeek-V3.2: what
-    the sampler liked much better than the policy is not pushed down further. -log g_i estimates the KL of the sampler
-    to the policy in nats per token, so that its threshold d is ``low`` = exp(-d). The paper compares with the policy
-    of each update, not with that at their beginning.
+    With ``negative_only``, ``low: 0.6`` and ``high: .inf`` this is the off-policy sequence mask of DeepSeek-V3.2: a
+    completion that the sampler liked much better than the policy is not pushed down further. -log g_i estimates the KL
+    of the sampler to the policy in nats per token, so that its threshold d is ``low`` = exp(-d). The paper compares
+    with the policy of each update, not with the policy before the updates.
 
     Args:
         low: smallest mean that is kept, at most 1.

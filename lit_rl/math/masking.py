@@ -35,7 +35,7 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
 
         mean = sum(x * mask) / max(sum(mask), 1)
 
-    For metrics and statistics. Losses go through :func:`aggregate`, whose denominator spans the update.
+    Use it for metrics and statistics; losses need :func:`aggregate`, whose denominator spans the update.
 
     Args:
         x: any shape, float. May carry a gradient.
@@ -144,7 +144,7 @@ def end_columns(mask: Tensor) -> Tensor:
 
 
 def loss_denominator(mask: Tensor, mode: AggregateMode, *, constant_tokens: int | None = None) -> Tensor:
-    """This mask's share of the number that :func:`aggregate` divides by.
+    """Return this mask's share of the number that :func:`aggregate` divides by.
 
         token_mean:             number of tokens
         sequence_mean, _sum:    number of rows with at least one token

@@ -77,8 +77,8 @@ def importance_weights(
 
         w = min(exp(log_ratio(logprobs, sampler_logprobs)), cap)
 
-    No gradient flows into the weight, and the cap applies to what is returned: to compute a capped weight and then
-    use the other one is the classic mistake.
+    No gradient flows into the weight, and the returned weight is capped: the classic mistake is to compute a capped
+    weight and then use the uncapped one.
 
     Args:
         logprobs: [N, T] nats, p: the policy of the training forward.

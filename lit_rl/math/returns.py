@@ -53,9 +53,9 @@ def treat_truncation(
         zero:       the limit is part of the task: nothing follows
         mask:       they are no evidence: their tokens leave the loss
 
-    Under ``bootstrap`` the rewards must not hold the outcome too, or a cut row is paid twice and values have no fixed
-    point: :func:`lit_rl.rewards.token_credit.credit_before_end` leaves it out. A program that passed has its outcome,
-    wherever its completion was cut: its row counts as ended.
+    Under ``bootstrap`` the rewards must not hold the outcome too: otherwise a cut row is paid twice and values have no
+    fixed point. :func:`lit_rl.rewards.token_credit.credit_before_end` leaves it out. A program that passed has its
+    outcome, wherever its completion was cut: its row counts as ended.
 
     Args:
         mask: [N, T] bool.

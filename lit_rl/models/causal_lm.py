@@ -51,11 +51,11 @@ class CausalLM(Policy):
         config: build a new model from this configuration instead (``model_type`` and its fields); vocabulary
             size and special tokens come from the tokenizer.
         tokenizer: source of the tokenizer; by default that of the model.
-        chat_template: for tokenizers without one: a Jinja template of chat messages.
+        chat_template: Jinja template of chat messages, for tokenizers without one.
         template_arguments: arguments of the chat template besides messages, such as ``{enable_thinking: false}``.
         lora: train low-rank adapters instead of all weights.
-        dtype: of the weights, ``float32`` or ``bfloat16``; trained weights below float32 also have float32 masters,
-            see :mod:`lit_rl.training.precision`.
+        dtype: type of the weights, ``float32`` or ``bfloat16``; trained weights below float32 also have float32
+            masters, see :mod:`lit_rl.training.precision`.
         attention: attention implementation of transformers; ``None`` for the default of the model's family.
         init_seed: seed of the initial weights of a model from scratch and of new adapters; by default that of
             Lightning's ``seed_everything``, without one 0.
@@ -100,7 +100,7 @@ class CausalLM(Policy):
         if (model is None) == (config is None):
             raise UsageError("give either model (hub id or folder) or config (a model from scratch), not both or none")
         if (model is None or given is not None) and tokenizer is None:
-            raise UsageError("a model from scratch or a model object needs tokenizer: the hub id or folder of one")
+            raise UsageError("a model from scratch or a model object needs tokenizer: give the hub id or folder of one")
         if quantization is not None and lora is None:
             raise UsageError("quantization freezes the base under new adapters: give lora")
         if chat_template is not None and "{" not in chat_template:  # each prompt would become a file's name
@@ -148,7 +148,7 @@ class CausalLM(Policy):
         self.codec.num_ids = text_config(self.model).vocab_size
 
     def constructor_arguments(self) -> dict[str, Any] | None:
-        """All that decides which weights there are; ``None`` for a subclass and for a model that was given."""
+        """Return the arguments that determine the weights; ``None`` for a subclass and for a model that was given."""
         if type(self) is not CausalLM or self._given[0] is not None:
             return None
         spec = dict(vars(self.model_spec()))
@@ -170,7 +170,7 @@ class CausalLM(Policy):
                 self.tokenizer.chat_template = self.chat_template
 
     def named_parameters(self, *args: Any, **given: Any) -> Iterator[tuple[str, nn.Parameter]]:
-        """Weights by name; an error before there are any, since nothing would then be trained or frozen."""
+        """Return the weights by name; raise if there are none yet, since nothing would then be trained or frozen."""
         if self.model is None:
             raise UsageError(
                 f"{type(self).__name__} has no weights yet: call its load() first (the optimizer of a run gets them by "
@@ -179,7 +179,7 @@ class CausalLM(Policy):
         return super().named_parameters(*args, **given)
 
     def make_decoding(self) -> Decoding:
-        """From a cache that shares prompts, see :class:`SharedDecoding`, or from the model's own."""
+        """Decode with a cache that shares prompts, see :class:`SharedDecoding`, or with the model's own cache."""
         if self._decoding is None:
             self._decoding = SharedDecoding if can_decode_from_shared_prompts(self.model) else Decoding
         return self._decoding(self.model, self.codec)
@@ -216,7 +216,7 @@ class CausalLM(Policy):
         return self.chunk_tokens or tokens_per_chunk(text_config(model).vocab_size)
 
     def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        """From hidden states, which are kept; see :meth:`Policy.lazy_token_logits`. ``model`` as in :meth:`forward`."""
+        """Read hidden states, which are kept; see :meth:`Policy.lazy_token_logits`. ``model`` as in :meth:`forward`."""
         model = self.model if model is None else model
         ids, mask = completions.completion_ids, completions.on_host.completion_mask
         with torch.no_grad():
@@ -258,7 +258,7 @@ class CausalLM(Policy):
         return FrozenCopy(self, self.frozen_reference, self.model)
 
     def saves_frozen(self, name: str) -> bool:
-        """Reference adapters always (their start may be gone); a frozen copy once it was refreshed."""
+        """Save reference adapters always (their start may be gone), and a frozen copy once it was refreshed."""
         return f".{REFERENCE}." in name or (self.reference_was_refreshed and ".frozen_reference." in f".{name}")
 
     def add_reference_if_saved(self, names: Collection[str]) -> None:

@@ -77,7 +77,7 @@ class SeparateCritic(Critic):
     Args:
         model: hub id or folder; ``None`` for that of the policy.
         lora: train low-rank adapters of the trunk instead of all of it.
-        dtype: of the weights; ``None`` for the policy's.
+        dtype: data type of the weights; ``None`` for the policy's.
     """
 
     def __init__(self, model: str | None = None, *, lora: LoRA | None = None, dtype: str | None = None) -> None:

@@ -62,7 +62,7 @@ def _probe_logit_consistency(model: Any) -> None:
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UnsupportedModelError(
-            f"{name} cannot be sampled and trained here, a probe of a few tokens failed with: {reason}; use another "
+            f"{name} cannot be sampled and trained here: a probe of a few tokens failed with {reason}; use another "
             "model, or name the layers in lora.target_modules if its adapters are in the way"
         ) from error
     for what, logits in (("training on padded rows", trained), ("sampling from a cache after left pads", sampled)):

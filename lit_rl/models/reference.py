@@ -27,7 +27,7 @@ from lit_rl.types import Completions
 
 
 class NoGradScorer:
-    """Scores tokens with a policy's present weights, as constants; one of your own overrides the first two methods.
+    """Scores tokens with a policy's present weights, as constants; a subclass overrides the first two methods.
 
     Args:
         policy: a :class:`lit_rl.models.Policy`, the one that learns or another.

@@ -39,12 +39,12 @@ from lit_rl.types import Experience, Problem
 @typed_dataclass
 @dataclass(frozen=True)
 class DistillationConfig:
-    """Shares of a teacher and of rewards in what is learned.
+    """Settings of learning from a teacher and from rewards.
 
     Args:
         divergence: distance from the teacher, over the vocabulary (``JSD``; with ``beta: 1`` the reverse KL) or of
             the sampled token (``SampledReverseKL``).
-        weight: of the divergence in a token's loss; of ``SampledReverseKL`` in its advantage.
+        weight: weight of the divergence in a token's loss; of ``SampledReverseKL`` in its advantage.
         reward_weight: factor of the advantages that the rewards give; 0 leaves rewards to the logs.
         rows: rows that the teacher corrects: ``all``, or those that ``failed``.
         tokens: tokens of those rows: ``all``, or only those of the ``failing_line`` where the run names one.
@@ -85,7 +85,7 @@ class Distillation(GRPO):
             :class:`~lit_rl.models.NoGradScorer` of your own.
         hindsight: what the teacher reads besides the policy's prompt; ``None`` for nothing.
         distil: divergence, weights, rows and tokens.
-        **options: of :class:`~lit_rl.modules.GRPO`; ``update.refresh_reference_every`` and ``_share`` move a
+        **options: arguments of :class:`~lit_rl.modules.GRPO`; ``update.refresh_reference_every`` and ``_share`` move a
             ``reference`` that teaches.
 
     Source:
@@ -158,7 +158,7 @@ class Distillation(GRPO):
     # -- loss ----------------------------------------------------------------------------------------------
 
     def learn_from(self, experience: Experience) -> Means:
-        """As every algorithm; then free what the teacher's and the reference's distributions kept gathered."""
+        """Learn as every algorithm does; then free the weights gathered for teacher and reference."""
         means = super().learn_from(experience)
         assert self.scorer is not None
         self.scorer.release()

@@ -45,7 +45,7 @@ class DPO(TextModule):
         beta: reward units per nat; smaller lets the policy go further from the reference.
         average: divide a completion's log-probability by its number of tokens. ``None`` does so only for ``ipo``, as do
             TRL and its paper's results; for L tokens that is the loss of sums with ``beta / L``, divided by L^2.
-        **options: of :class:`~lit_rl.modules.text_module.TextModule`.
+        **options: arguments of :class:`~lit_rl.modules.text_module.TextModule`.
 
     Source:
         Rafailov et al. 2023, eq. 7, https://arxiv.org/abs/2305.18290
@@ -91,7 +91,7 @@ class DPO(TextModule):
         return pair.chosen_finished, pair.rejected_finished
 
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
-        """Return whether the two still differ; of equal ones the loss is log 2, whatever is learned."""
+        """Return whether the two texts still differ; for equal texts the loss is log 2, whatever is learned."""
         return ids[0] != ids[1]
 
     def denominator_part(self, completions: Completions) -> Tensor:

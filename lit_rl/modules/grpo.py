@@ -39,13 +39,13 @@ class GRPO(RolloutModule):
     Args:
         policy: the policy to train.
         rewards: reward terms.
-        baseline: from rewards to advantages, a class of :mod:`lit_rl.math.advantages` or one of your own: ``GroupMean``
+        baseline: turns rewards into advantages; a class of :mod:`lit_rl.math.advantages` or your own: ``GroupMean``
             (GRPO divides by ``std``, with ``normalize`` by the rollout's ``batch_std``, by the group's ``mean``, as
             MaxRL does, or by nothing, ``none``, as Dr. GRPO does), ``LeaveOneOut`` (RLOO), ``BatchMean``,
             ``NoBaseline`` (the bare reward), or ``MaxRewards`` (only the largest rewards of a group).
         decouple_terms: compare each reward term on its own, then sum by weight (GDPO), so that a term with a large
             spread does not hide one with a small spread; see :func:`lit_rl.math.advantages.decoupled_advantages`.
-        **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
+        **options: arguments of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
     Source:
         Shao et al. 2024, section 4.1, https://arxiv.org/abs/2402.03300

@@ -82,7 +82,7 @@ class Objective:
             )
         if self.kl_in == "reward" and self.kl_kind not in (None, "k1"):
             raise UsageError(
-                f"kl_kind {self.kl_kind} in the reward has a gradient that is not the KL's, and opposite to it far "
+                f"kl_kind {self.kl_kind} in the reward has a gradient that is not the KL's, and is opposite to it far "
                 "from the reference: set kl_kind to k1, or kl_in to loss"
             )
 
@@ -95,11 +95,11 @@ class Objective:
         return replace(filled, correction=TruncatedWeights() if weigh else None)
 
     def refuse_uncorrected_penalty(self) -> None:
-        """Refuse a penalty of rewards by what an older sampler, not the policy, thinks of the tokens."""
+        """Refuse a KL penalty of rewards that an older sampler's log-probabilities determine, not the policy's."""
         if self.penalises_rewards and self.correction is None:
             raise UsageError(
-                "objective.kl_in reward with rows of older weights needs a correction, or the sampler's KL is "
-                "penalised: set objective.correction, or kl_in to loss"
+                "objective.kl_in reward with rows of older weights needs a correction; without one, the sampler's KL "
+                "is penalised: set objective.correction, or kl_in to loss"
             )
 
     def refuse_wrong_aggregate(self, aggregate: AggregateMode) -> None:
@@ -142,7 +142,7 @@ class Objective:
 
         Args:
             credit: [N, T] reward units.
-            logprobs: of the N rows, under old policy and reference.
+            logprobs: log-probabilities of the N rows, under old policy and reference.
             mask: [N, T] bool, tokens that have a reward.
         """
         if not self.penalises_rewards:

@@ -176,7 +176,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.fast_forward_schedule()  # to refuse it before a callback writes; again once the optimizer is restored
 
     def on_train_start(self) -> None:
-        """Stop if the resumed run has already reached its limit; else step the schedule to where the run is."""
+        """Stop if the resumed run has already reached its limit; otherwise step the schedule to where the run is."""
         freeze_gc()  # leaves what is loaded out of garbage collections
         if self.clock.is_over:
             count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
@@ -213,8 +213,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         if isinstance(batch, str | Mapping) or any(isinstance(one, str | Mapping) for one in batch):
             raise UsageError(
-                f"a batch is a list of lit_rl.types.Problem, got {short_repr(batch)}: give a task of lit_rl.data or "
-                "your own (lit-rl docs tasks)"
+                f"a batch must be a list of lit_rl.types.Problem, got {short_repr(batch)}: give a task of lit_rl.data "
+                "or your own (lit-rl docs tasks)"
             )
         return batch
 
@@ -254,7 +254,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.update.lr_scheduler(optimizer)
 
     def fast_forward_schedule(self) -> None:
-        """Step the schedule to where the run is: a second fit or a checkpoint may have another one."""
+        """Step the schedule to where the run is, because a second fit or a checkpoint may have another schedule."""
         if self.update.lr_scheduler is not None and not self.clock.is_over:
             placed = build_schedule_at_step(self.build_schedule, self.trainer.optimizers[0], self.clock)
             if placed is not None:
@@ -308,7 +308,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 schedule.step()
 
     def step_plateau(self, metrics: Mapping[str, Any]) -> None:
-        """Show a ``ReduceLROnPlateau`` its metric, if that is among those just measured."""
+        """Pass its metric to a ``ReduceLROnPlateau``, if that metric was just measured."""
         schedule: Any = self.lr_schedulers() if self.update.lr_scheduler is not None else None
         if isinstance(schedule, ReduceLROnPlateau) and (monitor := getattr(schedule, "monitor", "")) in metrics:
             schedule.step(float(metrics[monitor]))
@@ -372,7 +372,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return Evaluated({"predict": rollout}, rewards)
 
     def on_validation_epoch_end(self) -> None:
-        """Show the schedule what validation measured, before a checkpoint holds its state."""
+        """Pass the metrics of a validation to the schedule, before a checkpoint stores its state."""
         if self.is_fitting:
             measured = self.trainer.callback_metrics
             self.step_plateau({name: value for name, value in measured.items() if name.startswith("val")})
@@ -445,7 +445,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             checkpoint_path: a file or a folder of shards.
             trust: modules and classes of your own, such as ``my_rewards``, that the configuration in the checkpoint
                 may name; any other that is not part of lit_rl is neither imported nor built.
-            **arguments: of the constructor; without any the module is built as the configuration in the
+            **arguments: arguments of the constructor; without any the module is built as the configuration in the
                 checkpoint says.
         """
         checkpoint = read_checkpoint(Path(checkpoint_path))

@@ -57,7 +57,7 @@ class PPO(RolloutModule):
         policy: the policy to train.
         rewards: reward terms.
         critic: predicts the value of its states.
-        estimator: from token rewards and values to advantages and the critic's targets. With ``credit: terminal``,
+        estimator: turns token rewards and values into advantages and critic's targets. With ``credit: terminal``,
             gamma and lambda 1 and no KL, the critic's target at every token is the reward, and its loss half the
             squared error.
         credit: ``spans`` puts reward with a source span on the token that decides it, and the rest on the last token;
@@ -66,7 +66,7 @@ class PPO(RolloutModule):
         critic_update: how the critic learns.
         sampling: how training samples; one completion per problem is enough.
         objective: the policy's loss. A KL is in the reward by default, so that the critic predicts it.
-        **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
+        **options: arguments of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
     Source:
         Schulman et al. 2017, https://arxiv.org/abs/1707.06347

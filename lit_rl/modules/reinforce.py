@@ -49,7 +49,7 @@ class REINFORCE(RolloutModule):
             of it reaches later tokens.
         deltas: instead of reward-to-go and baseline, one per completion: a class of :mod:`lit_rl.math.advantages`.
         sampling: how training samples.
-        **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
+        **options: arguments of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
     Source:
         Williams 1992, https://doi.org/10.1007/BF00992696

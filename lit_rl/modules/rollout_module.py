@@ -92,7 +92,7 @@ class RolloutModule(PolicyModule):
         update: optimizer steps on a rollout.
         evaluate: sampling of validation, test and predict.
         max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run.
+        seed: seed of every random stream of the run.
     """
 
     samples_to_train = True
@@ -468,7 +468,7 @@ class RolloutModule(PolicyModule):
             rows = task.batch_size * self.sampling.num_samples
             if self.update.minibatches > rows:
                 raise UsageError(
-                    f"update.minibatches is {self.update.minibatches}, and a rollout has {rows} rows on each rank "
+                    f"update.minibatches is {self.update.minibatches}, but a rollout has {rows} rows on each rank "
                     f"(batch_size {task.batch_size}, num_samples {self.sampling.num_samples}): lower it, or raise "
                     "batch_size"
                 )

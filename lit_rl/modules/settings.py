@@ -98,8 +98,8 @@ class CriticConfig:
     """Settings of the critic's updates.
 
     Args:
-        learning_rate: of the critic; ``None`` for the policy's, but at least 1e-5: the critic's head is new and learns
-            nothing at 1e-6, which is usual for a policy.
+        learning_rate: learning rate of the critic; ``None`` for the policy's, but at least 1e-5: the critic's head is
+            new and learns nothing at 1e-6, which is usual for a policy.
         gradient_clip_norm: largest norm of the critic's gradient; ``None`` for no limit.
         coef: weight of the critic's loss; with Adam, which divides by the gradient's size, only the clip of the norm
             and regularisation feel it.

@@ -49,7 +49,7 @@ class SFT(TextModule):
         return len(ids[0]) > int(problem.fields.get("learned_from", 0))
 
     def completions_and_group_size(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
-        """The problems' texts as completions; sampled ones as they were sampled, if the policy has their tokenizer."""
+        """Return the problems' texts as completions; sampled texts keep their ids if the policy has their tokenizer."""
         codec, rows = self.policy.codec, [problem.fields["row"] for problem in problems if "row" in problem.fields]
         conversations = None
         if len(rows) == len(problems):

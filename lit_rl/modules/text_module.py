@@ -50,7 +50,7 @@ class TextOptions(TypedDict, total=False):
 
 
 class TextModule(PolicyModule):
-    """Learns from given texts; a subclass says which texts and what their loss is.
+    """Learns from given texts; a subclass defines the texts and their loss.
 
     Args:
         policy: the policy to train.
@@ -60,7 +60,7 @@ class TextModule(PolicyModule):
         update: how one optimizer step is made; ``microbatch_size`` counts problems.
         evaluate: how the policy is measured.
         max_updates: the run ends after this many updates; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; by default ``seed_everything``'s, without one 0.
+        seed: seed of every random stream of the run; by default that of ``seed_everything``, or 0.
     """
 
     metric_prefix = "text"
@@ -111,11 +111,11 @@ class TextModule(PolicyModule):
         """The G given texts of a problem; none if it has no text to learn from."""
 
     def finished(self, problem: Problem) -> tuple[bool, ...]:
-        """Return of each text whether the policy would end it there, and no token limit has cut it."""
+        """Return for each text whether it is finished: the policy would end it there, and no token limit cut it."""
         return (True,) * len(self.texts(problem))
 
     def encode_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
-        """Ids of a problem's texts; of one that certainly has room none."""
+        """Return the ids of a problem's texts, empty for a text that certainly fits."""
         given = self.policy.codec.encode_completion
         return [
             given(text, is_finished=is_finished)[0] if len(text.encode()) + _MORE_TOKENS > room else ()
@@ -123,7 +123,7 @@ class TextModule(PolicyModule):
         ]
 
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
-        """Return whether something to learn is left of texts that were cut to these ids."""
+        """Return whether texts that were cut to these ids still have something to learn."""
         return True
 
     @abstractmethod

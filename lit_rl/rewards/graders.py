@@ -46,8 +46,8 @@ class Grader(TypedArguments, ABC):
 class ServerGrader(Grader):
     """A chat model behind an OpenAI-compatible server (vLLM, llama.cpp, a hosted one).
 
-    Uses only the standard library: one request needs no client package. Which special tokens its tokenizer has is not
-    known here: what looks like one of a common chat model is sent with a space inside.
+    Uses only the standard library: one request needs no client package. The tokenizer's special tokens are not
+    known here, so text that looks like a special token of a common chat model is sent with a space inside.
 
     Args:
         model: name of the model at the server.

@@ -39,10 +39,10 @@ FIELDS = frozenset({"prompt", "reference", "program", "completion"})
 class LLMJudgeReward(RewardTerm):
     """A grader's score, 0 to 1.
 
-    The answer is parsed strictly: it must have one line ``Score: N``, from 0 to 10. An answer without one is asked for
-    once more, and then scores 0: a program that confuses the grader gains nothing. No answer is our
-    failure, not a 0: the row gets no value. A completion without a program is 0 and the grader is not asked. Scores
-    are kept in memory by the whole prompt, so that none is asked twice.
+    The answer is parsed strictly: it must have one line ``Score: N``, from 0 to 10. If it has none, the grader is asked
+    once more; then the score is 0, so that a program that confuses the grader gains nothing. If the grader does not
+    answer, the failure is ours: the row gets no value, not a 0. A completion without a program scores 0 without asking
+    the grader. Scores are kept in memory by the whole prompt, so that no prompt is asked twice.
 
     The policy writes a part of the prompt and can try to talk to the grader there. What it writes is never
     parsed, but it can persuade: watch the share of high scores among programs that fail their tests.

@@ -85,9 +85,9 @@ class DataflowReward(RewardTerm):
 
     The graph is defined in :mod:`lit_rl.rewards.flow_graph`; an edge that occurs n times must occur n times.
     Only the reference's edges are counted, so a program is not charged for doing more. Variables are compared by
-    the order of their first appearance: renaming all changes nothing, one more in front renumbers those after it.
-    Any program matches a reference without edges. A completion without program gets 0, and so does a text on which
-    the walk would work far longer than on a program of its length.
+    the order of their first appearance: renaming all variables changes nothing; an added first variable renumbers the
+    others. Any program matches a reference without edges. A completion without program gets 0, and so does a text on
+    which the walk would work far longer than on a program of its length.
 
     Source:
         the third part of CodeBLEU, Ren et al. 2020, https://arxiv.org/abs/2009.10297; the graph is our own.

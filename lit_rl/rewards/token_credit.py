@@ -151,8 +151,8 @@ def score_charging_line(
 
     Args:
         text: the completion, or its last turn.
-        judgement: of its program.
-        value: of the program.
+        judgement: judgement of its program.
+        value: value of the program.
         full: value of a program without fault.
         at_once: whether every program that an exception ends, and every one that does not compile, has this value: then
             the loss is decided with the top-level statement that failed, else at the end of the text.

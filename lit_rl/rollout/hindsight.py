@@ -36,14 +36,14 @@ class Hindsight(TypedArguments):
 
     Neither comes from hidden tests: programs run once more under ``Problem.public_check``, and a solution is what the
     policy wrote itself. A row that passed reads no feedback, and no row reads its own program as a solution, even where
-    another row wrote the same. A row about which there is nothing to show, or for which the model has too few
-    positions, is not taught.
+    another row wrote the same. A row without anything to show, or for which the model has too few positions, has no
+    distillation loss.
 
     Args:
         shows: ``feedback``, ``solution`` (another program of the group that passed), or ``both``, the solution first.
-        feedback_template: of the prompt that the teacher reads. Placeholders: ``{prompt}`` (of the policy, or what the
-            solution made of it; of a chat the last user message), ``{attempt}`` (the row's last turn) and, as in
-            :class:`~lit_rl.rollout.Repair`, ``{feedback}``, ``{comment}``, ``{case}`` and ``{program_prefix}``.
+        feedback_template: template of the prompt that the teacher reads. Placeholders: ``{prompt}`` (of the policy, or
+            what the solution made of it; of a chat the last user message), ``{attempt}`` (the row's last turn) and, as
+            in :class:`~lit_rl.rollout.Repair`, ``{feedback}``, ``{comment}``, ``{case}`` and ``{program_prefix}``.
             ``None`` for one without the attempt, which fits the prompt's form.
 
     Source:

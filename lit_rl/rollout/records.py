@@ -53,7 +53,7 @@ class FinishedRollout(NamedTuple):
 
     Attributes:
         rollout: N rows of turns and their judgements.
-        rewards: of the same rows.
+        rewards: rewards of the same rows.
         experience: the tensors made from them; log-probabilities are ``None`` if nothing read them.
         metrics: what was logged about this rollout, means over all ranks.
     """
@@ -69,8 +69,8 @@ class Evaluated:
     """Result of a validation batch.
 
     Args:
-        rollouts: by the name of the sampling.
-        rewards: of the same rows, by the same names; empty if the module has no reward terms.
+        rollouts: rollouts by the name of the sampling.
+        rewards: rewards of the same rows, by the same names; empty if the module has no reward terms.
         empty_outcomes: outcome of the empty program by task id, for problems whose checks have stages.
     """
 
@@ -101,7 +101,7 @@ class InfrastructureError(LitRLError, RuntimeError):
 
 
 class Judge:
-    """Has programs run; equal programs of one problem run once under each check.
+    """Runs programs; equal programs of one problem run once under each check.
 
     Args:
         runner: what executes; ``None`` only for tasks without programs.
@@ -151,7 +151,7 @@ def find_program(problem: Problem, text: str, in_thought: bool = False) -> Progr
 
     Args:
         problem: the problem the completion answers.
-        text: of the completion.
+        text: text of the completion.
         in_thought: whether the prompt before it opened a thought, see :attr:`lit_rl.types.Turn.in_thought`.
 
     Returns:

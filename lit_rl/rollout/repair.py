@@ -107,11 +107,11 @@ class Repair(Environment):
 
     Args:
         max_turns: largest number of programs per problem, at least 2.
-        template: of a message. Placeholders: ``{feedback}`` (the result, in sentences), ``{comment}`` (the feedback as
-            comment lines of the program's language), ``{case}`` (the failing case in one line, ``f(3): 5, not 6``,
-            or the first sentence if none is known), ``{program_prefix}`` (the beginning of the program if the
-            policy continues it, else empty), ``{turn}`` (number of the coming turn) and ``{max_turns}``. ``None``
-            takes ``IN_A_CHAT``, or ``AFTER_A_PROGRAM`` for problems whose completion continues the prompt.
+        template: template of a message. Placeholders: ``{feedback}`` (the result, in sentences), ``{comment}`` (the
+            feedback as comment lines of the program's language), ``{case}`` (the failing case in one line, ``f(3): 5,
+            not 6``, or the first sentence if none is known), ``{program_prefix}`` (the beginning of the program if the
+            policy continues it, else empty), ``{turn}`` (number of the coming turn) and ``{max_turns}``. ``None`` takes
+            ``IN_A_CHAT``, or ``AFTER_A_PROGRAM`` for problems whose completion continues the prompt.
         max_message_tokens: most tokens of a message, which is shortened in its middle; ``None``: no limit.
         max_row_tokens: tokens of a row after which there is no further turn; ``None``: the model's own limit.
 

@@ -83,7 +83,7 @@ class RolloutCollector:
         sandbox: runs programs; or a function that builds it when a run starts. One that was already
             running is not closed at the end.
         collect: how rollouts come about.
-        seed: of the random streams.
+        seed: seed of the random streams.
 
     Attributes:
         engine: samples them.
@@ -118,7 +118,7 @@ class RolloutCollector:
     # -- life ----------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Look for what the engine needs; start the sandbox, unless it is running."""
+        """Check whether the engine can start; start the sandbox, unless it is running."""
         self.engine.require_ready()
         if self.runner is not None or self.sandbox is None:
             return
@@ -170,7 +170,7 @@ class RolloutCollector:
         Args:
             batch: B problems of this rank.
             sampling: how; ``num_samples`` is the group size G.
-            number: of the rollout, from 0 on.
+            number: number of the rollout, from 0 on.
             next_problems: the next rollout's problems, asked with staleness 1; ``None`` if this rollout is the last.
             others: all training problems, asked where groups are sampled again.
 
@@ -250,7 +250,7 @@ class RolloutCollector:
         return None
 
     def save_pending(self, checkpoint: dict[str, Any], sampling: Sampling, number: int) -> None:
-        """Store the rows that were sampled ahead for this rollout; all ranks call."""
+        """Store the rows that were sampled ahead for this rollout; all ranks call this together."""
         if self.pending is not None:
             rows = [row for of_rank in gather_over_ranks(self.pending.stored_rows()) for row in of_rank]
             checkpoint[_KEY] = {"rollout": number, "sampling": asdict(sampling), "rows": rows}
@@ -258,7 +258,7 @@ class RolloutCollector:
             checkpoint[_KEY] = self._stored
 
     def load_pending(self, checkpoint: Mapping[str, Any], *, resumes: bool) -> None:
-        """Restore them, if the run resumes; their programs run again."""
+        """Restore the stored rows if the run resumes; their programs run again."""
         self.pending = None
         self._stored = checkpoint.get(_KEY) if resumes and self.settings.staleness else None
 

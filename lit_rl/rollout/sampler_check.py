@@ -26,7 +26,7 @@ _SQUARE = "sampling/importance_ratio/mean_square"  # not logged: it becomes the 
 
 
 class SamplerMismatchError(LitRLError, RuntimeError):
-    """An engine with weights of its own does not sample what the policy would."""
+    """An engine with its own weights does not sample as the policy would."""
 
 
 @typed_dataclass
@@ -34,8 +34,8 @@ class SamplerMismatchError(LitRLError, RuntimeError):
 class SamplerCheck:
     """Compare an engine's log-probabilities with the trainer's after weights arrived, before learning from rows.
 
-    Engines that sample with the policy's own weights are not asked. Nor is a gap judged where top-p or top-k filter
-    what is sampled, since there is always one then.
+    Engines that sample with the policy's own weights are not asked. Nor is a gap judged if top-p or top-k filter
+    tokens, because then there is always a gap.
 
     Args:
         rows: rows of each rank that are compared; each costs the forward pass of a row.

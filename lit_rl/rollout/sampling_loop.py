@@ -183,7 +183,7 @@ def sample_rows(
         prompt = policy.codec.encode_fitting_prompt(problem)
         if not environment.leaves_room(len(prompt)):
             raise UsageError(
-                f"the prompt of problem {problem.task_id} has {len(prompt)} tokens, and max_row_tokens of "
+                f"the prompt of problem {problem.task_id} has {len(prompt)} tokens, but max_row_tokens of "
                 f"{type(environment).__name__} is {environment.max_row_tokens}: raise it, or leave the problem out"
             )
         turns = 1 if environment.reason_unplayable(problem) else environment.max_turns

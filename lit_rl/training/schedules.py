@@ -77,5 +77,5 @@ def _fault_of_rates(rates: Sequence[float], clock: StepClock, *, cycles: bool) -
     continues = f"rise again to {rest:.2g}" if rest else "stay there"
     return (
         f"fell from {peak:.2g} to {last:.2g} in the {ended} {clock.unit}s planned before, and would {continues} in "
-        f"those up to {clock.limit}: give it the run's new length"
+        f"those up to {clock.limit}: give the schedule the run's new length"
     )

@@ -370,7 +370,7 @@ def test_a_stop_string_that_cuts_some_of_the_programs_is_told(
     assert [one.rule for one in found] == (["truncated"] if speaks and cut > 1 else [])
     if found:
         assert "57% of the programs that fail break off" in found[0].message
-        assert r"'\n\n' comes inside of good answers" in found[0].message
+        assert r"'\n\n' occurs inside good answers" in found[0].message
         assert "Programs.load_problems" in found[0].message
 
 

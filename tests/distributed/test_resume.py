@@ -99,12 +99,12 @@ def test_the_number_of_ranks_may_change_from_two_to_one_to_two(byte_tokenizer: s
             warnings.simplefilter("always")
             made = module(kind, byte_tokenizer, rollouts, sgd)
             found = run(made, "fsdp2", Checkpointing(str(tmp_path), 1), devices=ranks)
-        return found, [str(w.message) for w in told if "ranks, this run has" in str(w.message)]
+        return found, [str(w.message) for w in told if "ranks, but this run has" in str(w.message)]
 
     on_ranks(on, 2, 1)
     ((_, told),) = on_ranks(on, 1, 2, ranks=1)
     assert told == [
-        "the checkpoint was made by 2 ranks, this run has 1: the same problems and samples follow, "
+        "the checkpoint was made by 2 ranks, but this run has 1: the same problems and samples follow, "
         "but dropout draws other numbers"
     ]
     (resumed, _), _ = on_ranks(on, 2, 4)
@@ -166,7 +166,9 @@ def test_another_global_batch_is_refused_with_what_to_set(byte_tokenizer: str, o
         made = module("ppo-shared", byte_tokenizer, 3)
         return run(made, "fsdp2", Checkpointing(str(own), 1), devices=1, batch_size=3)
 
-    with pytest.raises(AssertionError, match=r"global batch of 4 problems, this run has 3 .*set batch_size to 4 to"):
+    with pytest.raises(
+        AssertionError, match=r"global batch of 4 problems, but this run has 3 .*set batch_size to 4 to"
+    ):
         on_ranks(on_one, ranks=1)
 
 

@@ -115,13 +115,13 @@ class DeepCoder(TaskDataModule):
         test: the same to test on; those of ``validation`` if not given.
         test_timeout_seconds: CPU seconds for one test.
         compare: default comparison of outputs; ``decimals`` is LiveCodeBench's.
-        tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
+        tolerance: tolerance of returned floats, and of printed numbers where they are compared by ``tokens``.
         checker_files: paths of the files that checkers include by their names, such as your ``testlib.h``.
         start_date: first day of the contests to take, as ``2024-08-01``, by the row's ``contest_date``; all by default.
         end_date: last day; of its contests only those dated midnight are taken, as in LiveCodeBench.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: the task's name in metrics if there are several validation tasks.
-        **options: of :class:`TaskDataModule`.
+        **options: arguments of :class:`TaskDataModule`.
 
     Source:
         https://huggingface.co/datasets/agentica-org/DeepCoder-Preview-Dataset
@@ -200,7 +200,7 @@ class DeepCoder(TaskDataModule):
             strict = [f"{one.task_id} ({error:g})" for one, error in denied if error is not None]
             if strict:
                 warnings.warn(
-                    f"{len(strict)} of {len(kept)} problems in the {rows} grant an error that their check does not, "
+                    f"{len(strict)} of {len(kept)} problems in the {rows} allow an error that their check forbids, "
                     f"such as {', '.join(strict[:3])}: set tolerance to it, and for printed numbers compare: tokens",
                     stacklevel=2,
                 )

@@ -35,7 +35,7 @@ class BuildAndRun(Check):
         run: shell command, run after a good build.
         outputs: plotfiles (folders) that a good run leaves, each with a ``Header``.
         variable: the array in them that is compared.
-        weights: of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
+        weights: weights of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
         memory_bytes: address space of one process of build or run.

@@ -90,7 +90,7 @@ def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
         raise BuildError(f"{path} is not a file of the tree itself")
     lines = path.read_bytes().split(b"\n")
     if not 1 <= first <= last + 1 <= len(lines) + 1:
-        raise BuildError(f"{path.name} has {len(lines)} lines, masked are {first} to {last}")
+        raise BuildError(f"{path.name} has {len(lines)} lines, but lines {first} to {last} are masked")
     written = completion.rstrip("\n").encode("utf-8", "surrogatepass")  # whatever a model samples
     path.write_bytes(b"\n".join([*lines[: first - 1], *([written] if completion.strip() else []), *lines[last:]]))
 
@@ -160,7 +160,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
             raise ValueError(f"{check.variable} has values that are not finite")
         return outputs
     except _UNREADABLE as error:
-        raise BuildError(f"{check.tree} does not build, run and write what is compared as it is: {error}") from error
+        raise BuildError(f"{check.tree} does not build, run and write the output compared as it is: {error}") from error
     finally:
         if folder is not None:
             _remove_tree(folder)

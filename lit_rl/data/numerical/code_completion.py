@@ -29,7 +29,7 @@ class Gap:
         file: path in the tree.
         first_line: first masked line, 1-based.
         last_line: last masked line.
-        name: for the task id; by default made of file and lines.
+        name: name in the task id; by default made of file and lines.
     """
 
     file: str
@@ -63,7 +63,7 @@ class CodeCompletion(TaskDataModule):
         run: shell command that runs what was built.
         outputs: plotfiles that a run leaves.
         variable: the field in them that is compared.
-        weights: of compilation, execution, header BLEU and the field in the total score.
+        weights: weights of compilation, execution, header BLEU and the field in the total score.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
         readable: folders besides the system's toolchain that build and run may read, such as a library's.

@@ -103,7 +103,7 @@ def parse_header(text: str) -> tuple[list[str], list[str]]:
     finest_level = int(lines[2 + num_variables + 2])
     paths = [line.strip() for line in lines[2 + num_variables :] if re.fullmatch(r"Level_\d+/\w+", line.strip())]
     if not len(paths) == len(set(paths)) == finest_level + 1:
-        raise ValueError(f"{finest_level + 1} levels announced, {len(paths)} listed, such as {paths[:2]}")
+        raise ValueError(f"the header announces {finest_level + 1} levels but lists {len(paths)}, such as {paths[:2]}")
     return names, paths
 
 

@@ -44,7 +44,7 @@ def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -
     """
     version = abi_version() if newest is None else min(newest, abi_version())
     if not version:
-        raise OSError("this kernel has no Landlock (5.13 or later, with landlock among its LSMs)")
+        raise OSError("this kernel has no Landlock: it needs Linux 5.13 or later with landlock among its LSMs")
     # The kernel refuses a request that holds rights it does not know.
     files = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
     network = 3 if version >= 4 else 0  # bind and connect: no rule will ever allow one

@@ -149,5 +149,5 @@ def require_descriptors(num_wanted: int, num_each: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < needed:
         raise OSError(
             errno.EMFILE,
-            f"{needed} files must be open at a time, the limit is {soft}: raise it with ulimit -n {needed}",
+            f"{needed} files must be open at a time, but the limit is {soft}: raise it with ulimit -n {needed}",
         )

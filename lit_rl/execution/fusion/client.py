@@ -46,8 +46,9 @@ class SandboxFusionClient(ProgramRunner):
 
     Only the program, its input and the arguments of calls are sent; expected values stay here and outputs
     are compared here, so a server without isolation between programs cannot leak them, and an exit status
-    is never taken for a pass. A request that fails is sent again; if a known good program fails too, the server is at
-    fault, and ``submit``'s future raises ``SandboxError``; if that one passes each time, the program has failed.
+    is never taken for a pass. A request that fails is sent again. If a known good program fails too, the server is at
+    fault, and ``submit``'s future raises ``SandboxError``. If the good program passes each time, the program has
+    failed.
 
     Not judged here, and refused by ``submit``: tests that do more than compare results of literal calls, or ask
     for ``in_place`` or ``allow_objects`` (they need an exchange in both directions), C (the server knows C++ only),
@@ -133,7 +134,7 @@ class SandboxFusionClient(ProgramRunner):
             works, failure = False, str(error)
         if not works:
             raise SandboxError(
-                f"the server at {self.url} fails to run a known good program: {failure}; mend it and resume"
+                f"the server at {self.url} fails to run a known good program: {failure}; repair the server and resume"
             )
 
     def _run_remotely(self, code: str, language: str, stdin: str, seconds: float) -> RemoteRun:

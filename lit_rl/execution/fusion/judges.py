@@ -195,7 +195,7 @@ def _shim_source() -> str:
 
 
 def _verdict_of_error(run: Run, program: str, error: Description) -> Verdict:
-    """The verdict on a program that reports this exception: a server measures nothing to confirm it."""
+    """The verdict on a program that reports this exception; a server measures nothing that could confirm the report."""
     if error.get("stage") == "compile":
         return Verdict.SYNTAX_ERROR if _is_no_python(run, program) else Verdict.EXCEPTION
     return Verdict.OUT_OF_MEMORY if "MemoryError" in error["types"] else Verdict.EXCEPTION

@@ -228,7 +228,9 @@ class TestsSide(RpcLink):
         if is_callable_only or is_hidden:
             raise AttributeError(f"{type(target).__name__} object of the tests has no attribute {args[:1]}")
         if self._is_harmful(operation, target, args, kwargs):
-            raise TypeError(f"{operation} of a {type(target).__name__} of the tests is not for the program")
+            raise TypeError(
+                f"the program may not use {operation} on a {type(target).__name__} that belongs to the tests"
+            )
         return operate_on(target, operation, args, kwargs)
 
     def _is_harmful(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -85,7 +85,7 @@ def _go_files(program: str, check: UnitTests) -> Files:
     setup = _go_setup(setup, program, check.test)
     tests = re.findall(r"^func (Test\w*)\(", check.test, re.M)
     if not tests:
-        raise FaultyCheck("UnitTests.test: expected functions Test... of Go, got none")
+        raise FaultyCheck("UnitTests.test: expected Go functions named Test..., got none")
     text = f"{setup}\n//line program.go:1\n{program}\n//line tests.go:1\n{check.test}\n"
     entries = ", ".join(f'{{"{name}", {name}}}' for name in tests)
     main = 'package main\n\nimport (\n\t"testing"\n\tlit_rl "lit_rl"\n)\n\n'
@@ -109,7 +109,7 @@ def _go_setup(setup: str, program: str, test: str) -> str:
 
 def _rust_files(program: str, check: UnitTests) -> Files:
     if not _RUST_TEST.search(blank_comments_and_strings(check.test)):
-        raise FaultyCheck("UnitTests.test: expected functions of Rust marked #[test], got none")
+        raise FaultyCheck("UnitTests.test: expected Rust functions marked #[test], got none")
     tests = driver_source("run.rs").replace("TESTS", check.test)
     return {"program.rs": f"{program}\n{check.setup}\n{tests}"}
 

@@ -200,7 +200,9 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
     from peft import PeftConfig, get_peft_model
 
     if spec.lora is not None:
-        raise UsageError(f"{source} is an adapter, and lora={spec.lora} would add another: omit lora to train it on")
+        raise UsageError(
+            f"{source} is an adapter, and lora={spec.lora} would add another: omit lora to continue training it"
+        )
     home = base_of_adapter(source)
     with one_line_load_errors("adapter", source, MODEL_KEY):
         config = PeftConfig.from_pretrained(source)

@@ -29,7 +29,7 @@ def commonest_failure_and_advice(last: LastRollout, settings: RunSettings) -> tu
         string = commonest_stop_string(rollout, stopped, last.decode)
         return (
             f"a stop string ends {len(stopped) / rows:.0%} of the completions, after {length:.1f} tokens",
-            f"likely {string} comes inside of good answers; {settings.stop_strings} (`{settings.check_data}`)",
+            f"likely {string} occurs inside good answers; {settings.stop_strings} (`{settings.check_data}`)",
         )
     cut = rollout.completions.stop_reasons.count(StopReason.LENGTH)
     if cut > rows / 2:
@@ -60,14 +60,14 @@ def _advice_for_verdict(verdict: Verdict, alike: Sequence[Judgement], rollout: R
     show, check_data = f"`{settings.show}`", f"`{settings.check_data}`"
     if verdict is Verdict.NO_PROGRAM:
         return (
-            "no program is found in what is written; likely the prompt asks for another form than the task extracts "
+            "the completions contain no program; likely the prompt asks for one form and the task extracts another "
             f"({show}), or the model is no instruct model (`lit-rl docs troubleshooting`)"
         )
     if verdict is Verdict.WRONG_ANSWER:
         lines = Counter(one.outcome.failed_case.line() for one in alike if one.outcome.failed_case)
         example = f" ({lines.most_common(1)[0][0]})" if lines else ""
         return (
-            f"programs run and give other answers than the tests expect{example}; likely the problems are too hard "
+            f"programs run but give wrong answers{example}; likely the problems are too hard "
             f"({show}), or the tests are wrong ({check_data})"
         )
     if verdict is Verdict.EXCEPTION:
@@ -82,7 +82,7 @@ def _advice_for_verdict(verdict: Verdict, alike: Sequence[Judgement], rollout: R
         ended = rollout.completions.stop_reasons.count(StopReason.EOS) / len(rollout.judgements)
         whole = f", although {ended:.0%} ended by themselves: no limit or stop string cut them" if ended > 0.5 else ""
         return (
-            f"what is run is no program{whole}; likely text is taken for program or the prompt is not whole "
+            f"the extracted text is no valid program{whole}; likely other text is taken for it, the prompt is cut "
             f"({show}), or the extraction does not fit the form ({check_data})"
         )
     return f"the reason is the same for most ({show}), or in the tests ({check_data})"
@@ -97,7 +97,7 @@ def rows_ended_by_stop(rollout: Rollout) -> list[int]:
 
 
 def rows_cut_by_stop(rollout: Rollout) -> list[int]:
-    """Of these, the rows whose program breaks off there, and those that should have one and have none."""
+    """Rows that a stop string ended and whose program breaks off there, or is missing although they need one."""
     return [row for row in rows_ended_by_stop(rollout) if _breaks_off(rollout.judgements[row])]
 
 

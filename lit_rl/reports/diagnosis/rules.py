@@ -39,8 +39,8 @@ _GAP, _KL, _ENTROPY = "sampling/logprob_gap/mean", "policy/approximate_kl", "pol
 _LIMITS = {
     "infrastructure_failure": (
         0.05,
-        "could not be judged for reasons that are ours: their rows teach nothing; likely the sandbox lacks something "
-        "(`lit-rl docs sandbox`), or the machine memory (`{show}` has its messages)",
+        "could not be judged through no fault of their own, so their rows are left out; likely the sandbox lacks "
+        "something (`lit-rl docs sandbox`), or the machine lacks memory (`{show}` prints the messages)",
     ),
     "timed_out": (
         0.2,
@@ -245,7 +245,7 @@ def exploding_loss(metrics: MetricHistory, last: LastRollout, settings: RunSetti
         if first is not None and abs(loss) > 10 * max(abs(first.mean), 1.0):
             return format_diagnosis(
                 f"{name} went from {first.mean:.3g} to {loss:.3g}",
-                "it diverges",
+                "the loss diverges",
                 settings.smaller_rate_hint(metrics.learning_rate),
                 ("rewards of a larger scale than before", settings.show),
             )
@@ -258,7 +258,7 @@ def exploding_kl(metrics: MetricHistory, last: LastRollout, settings: RunSetting
         return ""
     return format_diagnosis(
         f"the updates of one rollout move the policy by {metrics.mean(_KL):.2g} nats a token",
-        "later ones learn from rows that it no longer writes",
+        "later updates learn from rows that the policy no longer writes",
         ("too many of them", f"{settings.fit} --model.update.max_kl 0.05"),
         settings.smaller_rate_hint(metrics.learning_rate),
     )
@@ -315,7 +315,7 @@ def entropy_collapse(metrics: MetricHistory, last: LastRollout, settings: RunSet
         return ""
     line = format_diagnosis(
         f"the entropy fell from {first.mean:.2g} to {entropy:.2g} nats a token, and most groups have equal rewards",
-        "the policy no longer tries anything else",
+        "the policy no longer explores",
         settings.smaller_rate_hint(metrics.learning_rate),
         ("nothing that keeps it open", f"{settings.fit} --model.objective.kl_coef 0.01"),
     )
@@ -396,7 +396,7 @@ def truncated(metrics: MetricHistory, last: LastRollout, settings: RunSettings) 
     return format_diagnosis(
         f"{min(1.0, cut / failed):.0%} of the programs that fail break off where a stop string ended them",
         "answers are judged without their end",
-        (f"{string} comes inside of good answers; {settings.stop_strings}", settings.check_data),
+        (f"{string} occurs inside good answers; {settings.stop_strings}", settings.check_data),
         ("the policy writes it too early", settings.show),
     )
 

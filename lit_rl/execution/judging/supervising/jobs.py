@@ -92,7 +92,7 @@ class _Job:
 
 
 class ZygoteClient:
-    """Jobs of a zygote of its own, which it starts, and replaces when that one can run no more."""
+    """Runs jobs in its own zygote, which it starts, and replaces once that zygote can run no further jobs."""
 
     compiler: Any  # a ``Compiler`` and ``Checkers``, which import this file; of a supervisor's client for Python
     checkers: Any
