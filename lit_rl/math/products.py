@@ -23,7 +23,7 @@ def onednn_is_faster() -> bool:
     """Return True on an AMD processor with AVX-512. Nothing is timed, for a resumed run must round in the same way."""
     processors = Path("/proc/cpuinfo")
     return (
-        torch.backends.mkldnn.is_available()
+        torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # of torch
         and torch.backends.cpu.get_cpu_capability() == "AVX512"
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
         and processors.exists()

@@ -52,7 +52,7 @@ def test_the_goal_pays_one_to_the_action_that_reached_it():
         assert reward == float(reached)
         assert torch.equal(credit, expected)
     assert 0 < output.rewards.sum() < 40
-    assert distances_to_goal(3, 1, [0, 0, 0, 1, 1, 1, 1, 0]) == [1, 2, 3, 3, 2, 1, 0, 0, 0], "a wall, and no way back"
+    assert walk_of(3, 1, [0, 0, 0, 1, 1, 1, 1, 0]) == [1, 2, 3, 3, 2, 1, 0, 0, 0], "a wall, and no way back"
 
 
 def test_rewards_of_the_lectures_three_answers():
