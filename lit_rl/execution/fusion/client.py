@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from lit_rl.errors import UsageError
 from lit_rl.execution.fusion.judges import RemoteRun, judge_for
 from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict, require_program
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
@@ -72,9 +71,7 @@ class SandboxFusionClient(ProgramRunner):
         num_tries: int = 4,
         request_seconds: float = 30.0,
     ) -> None:
-        self.url = (url or os.environ.get("SANDBOX_URL", "")).rstrip("/")
-        if not self.url:
-            raise UsageError("no server: pass url or set SANDBOX_URL, such as http://127.0.0.1:8080")
+        self.url = (url or os.environ["SANDBOX_URL"]).rstrip("/")
         concurrency = max_concurrency or int(os.environ.get("SANDBOX_MAX_CONCURRENCY", "32"))
         self._memory_megabytes = max(1, memory_bytes >> 20)
         self._wall_factor = wall_factor
@@ -171,17 +168,16 @@ def post_json(url: str, content: dict[str, Any], seconds: float) -> dict[str, An
     except (OSError, http.client.HTTPException) as error:
         connection.close()
         raise ServerFailure(f"{type(error).__name__}: {error}") from None
-    if response.status != 200:
-        connection.close()
-        raise ServerFailure(f"HTTP {response.status}", _retry_seconds(response.getheader("Retry-After")))
-    if len(data) > _MAX_ANSWER_LENGTH:
+    if response.status == 200 and len(data) > _MAX_ANSWER_LENGTH:
         connection.close()  # the rest is still on its way
         return _TOO_LONG
     with suppress(NotPlain):
         answer = parse(data, _MAX_ANSWER_LENGTH, _ANSWER_UNITS)
-        if isinstance(answer, dict):
+        if response.status == 200 and isinstance(answer, dict):
             return answer
-    raise ServerFailure("the answer is not a JSON object")
+    connection.close()
+    fault = f"HTTP {response.status}, no JSON object with status 200"
+    raise ServerFailure(fault, _retry_seconds(response.getheader("Retry-After")))
 
 
 def parse_run_answer(answer: dict[str, Any]) -> RemoteRun:
