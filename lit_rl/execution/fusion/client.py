@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from lit_rl.errors import UsageError
 from lit_rl.execution.fusion.judges import RemoteRun, judge_for
 from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict, require_program
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
@@ -71,7 +72,9 @@ class SandboxFusionClient(ProgramRunner):
         num_tries: int = 4,
         request_seconds: float = 30.0,
     ) -> None:
-        self.url = (url or os.environ["SANDBOX_URL"]).rstrip("/")
+        self.url = (url or os.environ.get("SANDBOX_URL", "")).rstrip("/")
+        if not self.url:
+            raise UsageError("no server: pass url or set SANDBOX_URL, such as http://127.0.0.1:8080")
         concurrency = max_concurrency or int(os.environ.get("SANDBOX_MAX_CONCURRENCY", "32"))
         self._memory_megabytes = max(1, memory_bytes >> 20)
         self._wall_factor = wall_factor
