@@ -159,9 +159,8 @@ class ZygoteProcess:
         if answer != "ready":
             self.close()
             kind, _, reason = answer.partition(": ")
-            if kind == "short":
-                raise OSError(errno.EAGAIN, reason)
-            raise IsolationError(reason or answer or "the zygote ended while starting")
+            failed = IsolationError(reason or answer or "the zygote ended while starting")
+            raise OSError(errno.EAGAIN, reason) if kind == "short" else failed
 
     def close(self) -> None:
         """End it, with its child, and remove the work folder."""

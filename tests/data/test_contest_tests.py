@@ -62,6 +62,7 @@ def test_every_stored_shape_comes_to_the_same_form(stored, function, expected):
     ("stored", "message"),
     [
         ({"inputs": ["1"], "outputs": [None]}, "an input or output of a test is null"),
+        ([{"input": "1", "output": None, "accepted_outputs": []}], "an input or output of a test is null"),
     ],
 )
 def test_another_shape_is_an_error(stored, message):

@@ -104,7 +104,7 @@ def _parse_test(test: Any, function: str | None, read: Callable[[str], Any]) -> 
         name = test.get("fn_name") or (test.get("metadata") or {}).get("func_name") or function
         return _parse_call_test(test["input"], test["output"], name, read)
     accepted, expected = test.get("accepted_outputs"), test.get("output")
-    if accepted is None:
+    if not accepted:
         right: str | tuple[str, ...] = _joined_text(test["output"])
     else:
         accepted = accepted if isinstance(accepted, list) else [accepted]

@@ -38,9 +38,6 @@ class ThornSource:
         thorn_name: arrangement and thorn, such as ``CactusBase/Boundary``.
         src_filename: path inside the thorn's ``src``.
         interface: text of ``interface.ccl``, empty if there is none; likewise the next three.
-        schedule: of ``schedule.ccl``.
-        param: of ``param.ccl``.
-        configuration: of ``configuration.ccl``.
         documents: the thorn's documents, each under its name.
         code: its other sources, headers first, each under its name.
         src_code: the file itself.

@@ -172,17 +172,16 @@ def post_json(url: str, content: dict[str, Any], seconds: float) -> dict[str, An
     except (OSError, http.client.HTTPException) as error:
         connection.close()
         raise ServerFailure(f"{type(error).__name__}: {error}") from None
-    if response.status != 200:
-        connection.close()
-        raise ServerFailure(f"HTTP {response.status}", _retry_seconds(response.getheader("Retry-After")))
-    if len(data) > _MAX_ANSWER_LENGTH:
+    if response.status == 200 and len(data) > _MAX_ANSWER_LENGTH:
         connection.close()  # the rest is still on its way
         return _TOO_LONG
     with suppress(NotPlain):
         answer = parse(data, _MAX_ANSWER_LENGTH, _ANSWER_UNITS)
-        if isinstance(answer, dict):
+        if response.status == 200 and isinstance(answer, dict):
             return answer
-    raise ServerFailure("the answer is not a JSON object")
+    connection.close()
+    fault = f"HTTP {response.status}, no JSON object with status 200"
+    raise ServerFailure(fault, _retry_seconds(response.getheader("Retry-After")))
 
 
 def parse_run_answer(answer: dict[str, Any]) -> RemoteRun:

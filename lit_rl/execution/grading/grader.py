@@ -129,7 +129,7 @@ class _TestRunner:
             elif kind == "class":
                 _run_class(namespace[name], namespace, self)
             else:
-                _run_function(namespace[name], name, namespace, self)
+                _run_function(namespace[name], namespace, self)
 
 
 class ReportingTestRunner(_TestRunner):
@@ -255,7 +255,7 @@ def _run_class(kind: Any, namespace: dict[str, Any], progress: _TestRunner) -> N
         instance = kind()
         getattr(instance, "setup_method", lambda *_: None)(*_hook_arguments(instance, "setup_method", name))
         try:
-            _run_function(getattr(instance, name), name, namespace, progress)
+            _run_function(getattr(instance, name), namespace, progress)
         finally:
             getattr(instance, "teardown_method", lambda *_: None)(*_hook_arguments(instance, "teardown_method", name))
 
@@ -265,19 +265,11 @@ def _hook_arguments(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
     return (getattr(instance, name),) if function and inspect.signature(function).parameters else ()
 
 
-def _run_function(function: Callable[..., Any], name: str, namespace: dict[str, Any], progress: _TestRunner) -> None:
+def _run_function(function: Callable[..., Any], namespace: dict[str, Any], progress: _TestRunner) -> None:
+    wanted = inspect.signature(function).parameters.get("candidate")
     for given in _parameter_sets(function):
-        missing = [
-            parameter.name
-            for parameter in inspect.signature(function).parameters.values()
-            if parameter.default is parameter.empty
-            and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-            and parameter.name not in given
-        ]
-        if missing == ["candidate"] and "candidate" in namespace:
-            given = {**given, "candidate": namespace["candidate"]}
-        elif missing:
-            raise TypeError(f"{name} of the tests needs {', '.join(missing)}: fixtures are not supported")
+        if "candidate" in namespace and wanted is not None and wanted.default is wanted.empty:
+            given = {"candidate": namespace["candidate"], **given}
         progress.attempt(partial(_run_once, function, given))
 
 

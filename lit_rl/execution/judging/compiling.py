@@ -177,8 +177,7 @@ def compiler_failure(language: Language, diagnostics: str, settings: ZygoteSetti
     text = " ".join(diagnostics.split())
     text = text if len(text) <= 500 else f"{text[:250]} ... {text[-250:]}"
     # Tier 0 alone shows programs, which root runs as another user, the machine's own folders.
-    if settings.tier == 0 and os.geteuid() == 0:
-        tools = require_toolchain(language)
+    if settings.tier == 0 and os.geteuid() == 0 and (tools := find_toolchain(language)) is not None:
         folders = {folder for path in (*tools.executables, *tools.readable) for folder in Path(path).parents}
         if closed := min((one for one in folders if not one.stat().st_mode & stat.S_IXOTH), default=None):
             remedy = f"parts of it are in {closed}, which only root may enter: install Debian's package {spec.package}"

@@ -141,10 +141,9 @@ def _loaded_class(module: str, name: str) -> Any:
 
 
 def _decimal(text: str) -> Any:
-    if type(text) is not str or len(text) > _DECIMAL_DIGITS:
-        raise NotCarried(f"a Decimal of more than {_DECIMAL_DIGITS} digits")
-    value = _loaded_class("decimal", "Decimal")(text)
-    if value.is_finite() and abs(value.adjusted()) > _DECIMAL_DIGITS:
+    is_short = type(text) is str and len(text) <= _DECIMAL_DIGITS
+    value = _loaded_class("decimal", "Decimal")(text) if is_short else None
+    if value is None or (value.is_finite() and abs(value.adjusted()) > _DECIMAL_DIGITS):
         raise NotCarried("a Decimal too large to compute with")
     return value
 
