@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import lightning.pytorch as pl
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.run_record import run_folder
-from lit_rl.errors import ArgumentError
 from lit_rl.reports.recorded_rows import append_rank_parts, build_recorded_rows, rank_part
 from lit_rl.rollout import Evaluated
 from lit_rl.run_files.files import COMPLETIONS_FILE, truncate_after
 from lit_rl.run_files.records import RecordedRow
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import Limit, TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
+
+CompressedFile = Annotated[str, Limit("a file ending in .jsonl.gz", lambda path: path.endswith(".jsonl.gz"))]
 
 
 class CompletionWriter(pl.Callback, TypedArguments):
@@ -33,9 +34,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
         path: file to write, ending in ``.jsonl.gz``; ``None`` for ``completions.jsonl.gz`` in the run's folder.
     """
 
-    def __init__(self, path: str | None = None) -> None:
-        if path is not None and not path.endswith(".jsonl.gz"):
-            raise ArgumentError("CompletionWriter.path", "a file ending in .jsonl.gz", path)
+    def __init__(self, path: CompressedFile | None = None) -> None:
         self.path = path
         self._verb = ""  # while something is written
         self._file: Path | None = None  # on the first rank

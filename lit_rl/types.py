@@ -97,24 +97,6 @@ class Problem:
         return self.prompt[-1]["content"].rstrip().rpartition("\n")[2].startswith("```")
 
 
-@dataclass(frozen=True)
-class PromptBatch:
-    """The prompts of one rollout on one rank.
-
-    Args:
-        problems: B problems.
-        prompt_ids: [B, P] int64, padded on the left.
-        prompt_mask: [B, P] bool.
-    """
-
-    problems: tuple[Problem, ...]
-    prompt_ids: Tensor
-    prompt_mask: Tensor
-
-    def __len__(self) -> int:
-        return len(self.problems)
-
-
 @typed_dataclass
 @dataclass(frozen=True)
 class Sampling:

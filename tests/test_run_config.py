@@ -259,25 +259,6 @@ def test_ctrl_c_saves_after_the_rollout_and_twice_stops_now(
     assert (tmp_path / "run" / "last.ckpt").resolve().name == "rollout_000004.ckpt"
 
 
-# -- the bar -----------------------------------------------------------------------------------------------------
-
-
-def test_the_bar_ends_where_the_run_ends(write: Callable[..., str], tmp_path: Path) -> None:
-    """Eight rollouts an epoch: of ten rollouts the second epoch has two."""
-    config = sorting(tmp_path, max_rollouts=10)
-    config["trainer"] |= {"enable_progress_bar": True, "callbacks": [{"class_path": "TQDMProgressBar"}]}
-    totals: list[tuple[int, Any]] = []
-
-    class Totals(pl.Callback):
-        def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
-            totals.append((pl_module.clock.count, trainer.progress_bar_callback.train_progress_bar.total))
-
-    cli = Cli(["--config", write(config)], run=False)
-    cli.trainer.callbacks.insert(0, Totals())
-    cli.trainer.fit(cli.model, cli.datamodule)
-    assert totals == [(i + 1, 8) for i in range(8)] + [(9, 2), (10, 2)]
-
-
 # -- what makes no sense -----------------------------------------------------------------------------------------
 
 

@@ -57,7 +57,7 @@ def found(tmp_path: Path, *configs: dict[str, Any]) -> list[tuple[str, dict[str,
     for folder, one in zip(folders, configs, strict=True):
         folder.mkdir(exist_ok=True)
         (folder / "config.yaml").write_text(yaml.safe_dump(one))
-    return [(one.name, dict(one.runs)) for one in settings_that_differ({f.name: read_settings(f) for f in folders})]
+    return [*settings_that_differ({f.name: read_settings(f) for f in folders}).items()]
 
 
 def test_where_a_run_is_saved_and_seeds_that_follow_do_not_count(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_run_whose_settings_cannot_be_read_is_not_compared(
     folders = [run(tmp_path / name, config(i)) for i, name in enumerate("ab")]
     file = folders[1] / "config.yaml"
     file.unlink() if text is None else file.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert settings_that_differ({folder.name: read_settings(folder) for folder in folders}) == []
+    assert settings_that_differ({folder.name: read_settings(folder) for folder in folders}) == {}
     report([str(folder) for folder in folders])
     assert "no config.yaml can be read beside the numbers: b\n" in capsys.readouterr().out
 

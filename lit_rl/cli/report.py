@@ -89,11 +89,11 @@ def describe_differing_settings(runs: Sequence[Run]) -> Iterator[str]:
     """The settings that differ between runs, a line for each."""
     found = settings_that_differ({run.name: run.settings for run in runs})
     without = [run.name for run in runs if not run.settings]
-    width = max((len(one.name) for one in found), default=0)
+    width = max(map(len, found), default=0)
     yield from ["what differs:"] if found else []
-    for one in found:
-        values = "; ".join(f"{value} in {', '.join(names)}" for value, names in one.runs.items())
-        yield f"  {one.name:{width}}  {values}"
+    for setting, of_runs in found.items():
+        values = "; ".join(f"{value} in {', '.join(names)}" for value, names in of_runs.items())
+        yield f"  {setting:{width}}  {values}"
     if without and len(runs) > 1:
         yield f"settings not compared, since no {CONFIG_FILE} can be read beside the numbers: {', '.join(without)}"
 

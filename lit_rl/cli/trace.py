@@ -360,7 +360,7 @@ class _FakeUpdate:
         module, completions = self.module, micro.completions
         every = torch.ones(len(micro), dtype=torch.bool)
         module.logprobs_of(completions, every)
-        if hasattr(module, "critic"):
+        if hasattr(module, "values"):
             module.values_and_tail_values(completions)
 
     def run_forward_backward(self, micro: Experience, live: LiveBytes, gradients: str) -> int:

@@ -59,15 +59,14 @@ class Tokens:
     level: RatioLevel = "token"
 
     def __post_init__(self) -> None:
-        if self.advantages.shape not in (self.logprobs.shape, (self.logprobs.shape[0], 1)):
+        fits = self.advantages.shape in (self.logprobs.shape, (self.logprobs.shape[0], 1))
+        if not fits or self.advantages.requires_grad:
             raise ArgumentError(
                 "advantages",
-                f"[n, T] or [n, 1] beside logprobs {[*self.logprobs.shape]}",
-                str([*self.advantages.shape]),
+                f"constants [n, T] or [n, 1] beside logprobs {[*self.logprobs.shape]}",
+                f"{[*self.advantages.shape]}{' with a gradient' if self.advantages.requires_grad else ''}",
                 "one per completion is advantages[:, None]",
             )
-        if self.advantages.requires_grad:
-            raise ValueError("advantages is a constant here, got a tensor that requires grad; detach it")
 
     @property
     def log_ratio(self) -> Tensor:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from lit_rl.errors import ArgumentError, UsageError, seed_or_global, short_repr
+from lit_rl.errors import ArgumentError, UsageError, seed_or_global
 from lit_rl.math.logprobs import (
     Compare,
     TokenLogits,
@@ -35,10 +35,13 @@ from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_agrees
 from lit_rl.models.reference import FrozenCopy, NoGradScorer, SharedBaseReference, frozen_copy
-from lit_rl.signature_check import PositiveInt
+from lit_rl.signature_check import Limit, PositiveInt
 from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions
+
+# Of a file's name each prompt would become that name.
+Template = Annotated[str, Limit("a Jinja template", lambda text: "{" in text, "give its text")]
 
 
 class CausalLM(Policy):
@@ -77,7 +80,7 @@ class CausalLM(Policy):
         *,
         config: Mapping[str, Any] | None = None,
         tokenizer: str | None = None,
-        chat_template: str | None = None,
+        chat_template: Template | None = None,
         template_arguments: Mapping[str, Any] | None = None,
         lora: LoRA | None = None,
         dtype: str = "float32",
@@ -97,16 +100,14 @@ class CausalLM(Policy):
             )
         if given is not None and tokenizer is None:
             tokenizer = str(getattr(given, "name_or_path", "")) or None
-        if (model is None) == (config is None):
-            raise UsageError("give either model (hub id or folder) or config (a model from scratch), not both or none")
-        if (model is None or given is not None) and tokenizer is None:
-            raise UsageError("a model from scratch or a model object needs tokenizer: give the hub id or folder of one")
+        lacks_tokenizer = (model is None or given is not None) and tokenizer is None
+        if (model is None) == (config is None) or lacks_tokenizer:
+            raise UsageError(
+                "give either model (hub id or folder) or config (a model from scratch), not both or none; config and a "
+                "model object need tokenizer: give the hub id or folder of one"
+            )
         if quantization is not None and lora is None:
             raise UsageError("quantization freezes the base under new adapters: give lora")
-        if chat_template is not None and "{" not in chat_template:  # each prompt would become a file's name
-            raise ArgumentError(
-                "CausalLM.chat_template", "a Jinja template", short_repr(chat_template), "give its text"
-            )
         torch_dtype(dtype)  # looked at here, before a run waits for its data
         self.source = None if given is not None else model
         self._given = (given,)  # in a tuple, so that it is no part of this module before it is loaded

@@ -150,14 +150,11 @@ class Policy(nn.Module, TypedArguments, ABC):
             N = B * ``num_samples`` completions, all of the first problem before those of the second.
         """
         self.load()
-        prompts = self.codec.prompts(problems, self.device)
         rows: list[Generation] = []
         with torch.no_grad(), eval_mode(self):
-            batch = RunningBatch(
-                self.make_decoding(), requests_of(prompts, sampling, StreamKey(seed, "complete", 0)), sampling
-            )
+            requests = requests_of(self.codec, problems, sampling, StreamKey(seed, "complete", 0))
+            batch = RunningBatch(self.make_decoding(), requests, sampling)
             while batch.num_running:
                 rows += batch.step()
-        return self.codec.completions_from_generations(
-            prompts, sorted(rows, key=lambda one: one.row), sampling.num_samples
-        )
+        rows.sort(key=lambda one: one.row)
+        return self.codec.completions_from_generations(problems, rows, sampling.num_samples, self.device)

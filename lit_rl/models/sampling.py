@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from lit_rl.types import Generation, PromptBatch, Request, Sampling, StopReason
+from lit_rl.types import Generation, Problem, Request, Sampling, StopReason
 
 if TYPE_CHECKING:
+    from lit_rl.models.codecs.codec import Codec
     from lit_rl.models.decoding import Decoding
 
 
@@ -257,18 +258,11 @@ def _to_lists(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[f
     return both[0].tolist(), both[1].int().view(torch.float32).tolist()
 
 
-def requests_of(prompts: PromptBatch, sampling: Sampling, key: StreamKey) -> list[Request]:
-    """One request for each sample of each prompt, prompt-major: row ``b * num_samples + g``."""
-    group = sampling.num_samples
-    ids = [tuple(row[mask].tolist()) for row, mask in zip(prompts.prompt_ids, prompts.prompt_mask, strict=True)]
+def requests_of(codec: Codec, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> list[Request]:
+    """One request for each sample of each problem, prompt-major: row ``b * num_samples + g``."""
+    prompts = [(problem, codec.encode_fitting_prompt(problem)) for problem in problems]
+    asked = [(problem, ids, g) for problem, ids in prompts for g in range(sampling.num_samples)]
     return [
-        Request(
-            row=b * group + g,
-            prompt_ids=ids[b],
-            stream=key.seed_of(problem.task_id, g),
-            max_tokens=sampling.max_tokens,
-            stop_strings=problem.stop_strings,
-        )
-        for b, problem in enumerate(prompts.problems)
-        for g in range(group)
+        Request(row, ids, key.seed_of(problem.task_id, g), sampling.max_tokens, problem.stop_strings)
+        for row, (problem, ids, g) in enumerate(asked)
     ]

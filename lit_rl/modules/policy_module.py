@@ -356,7 +356,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
         """Sampling settings of validation, by name."""
-        return self.evaluate.samplings_or_greedy()
+        return self.evaluate.samplings_or_greedy(None if self.sampling is None else self.sampling.max_tokens)
 
     def test_step(  # type: ignore[override]
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0

@@ -447,10 +447,6 @@ class RolloutModule(PolicyModule):
 
     # -- life of a run -------------------------------------------------------------------------------------
 
-    @property
-    def validation_sampling(self) -> dict[str, Sampling]:
-        return self.evaluate.samplings_or_greedy(self.sampling.max_tokens)
-
     def on_fit_start(self) -> None:
         """Say which weights correct for a sampler with other weights, where the user chose none."""
         super().on_fit_start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,18 +32,6 @@ _KNOWN = ("lit_rl", "torch", "lightning")
 _MAX_LENGTH = 80
 _MAX_VALUE = 1 << 20
 """Bytes of a configuration that are read: those of real runs have some thousands."""
-
-
-class SettingDifference(NamedTuple):
-    """A setting that differs between runs.
-
-    Args:
-        name: as the command line takes it, such as ``model.optimizer.lr``.
-        runs: by value, the names of the runs that have it; :data:`NOT_SET` for runs that could have one and do not.
-    """
-
-    name: str
-    runs: Mapping[str, Sequence[str]]
 
 
 class SettingChange(NamedTuple):
@@ -93,14 +81,15 @@ def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if not _is_seed(name)}
 
 
-def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> list[SettingDifference]:
-    """Settings that differ between runs; the trainer's and seeds last.
+def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, list[str]]]:
+    """Settings that differ between runs, by name, and for each value the runs that have it; the trainer's, seeds last.
 
-    An argument is compared between the runs whose class takes it. Seeds that repeat the run's own are left out.
+    A value is :data:`NOT_SET` for runs that could have one and do not. An argument is compared between the runs whose
+    class takes it. Seeds that repeat the run's own are left out.
     """
     known = _expand_null_groups({run: of_run for run, of_run in settings.items() if of_run})
     names = dict.fromkeys(name for of_run in known.values() for name in of_run)
-    found = []
+    found = {}
     # The trainer's after all others, seeds last.
     for name in sorted(names, key=lambda name: 2 if _is_seed(name) else int(name.startswith("trainer."))):
         owner = name.rpartition(".")[0]  # the setting of the class that has this argument, if one has
@@ -113,7 +102,7 @@ def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> list[Sett
                 runs.setdefault(of_run.get(name, NOT_SET), []).append(run)
         repeats = name != _SEED and _is_seed(name) and all(one.get(name) == one.get(_SEED) for one in known.values())
         if len(runs) > 1 and not repeats:
-            found.append(SettingDifference(name, runs))
+            found[name] = runs
     return found
 
 
@@ -139,7 +128,7 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
     """Return each setting that differs from those of the start before: in force, or ignored and why."""
     old, new = setting_texts_by_name(before), setting_texts_by_name(now)
     changes = []
-    for name, _ in settings_that_differ({"before": old, "now": new}):
+    for name in settings_that_differ({"before": old, "now": new}):
         was, given = old.get(name, NOT_SET), new.get(name, NOT_SET)
         other_kind = "PPO" in (was, given) or (was in _OF_TEXTS) != (given in _OF_TEXTS)
         if _FIXED.fullmatch(name) or (name == "model" and other_kind):

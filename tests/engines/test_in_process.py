@@ -82,7 +82,7 @@ def policy_and_requests(request: pytest.FixtureRequest, byte_tokenizer: str) -> 
     else:
         policy, problems = CorridorPolicy(num_cells=4), Corridor(num_cells=4).problems("train")
         policy.load()
-    return policy, requests_of(policy.codec.prompts(problems), SAMPLING, KEY)
+    return policy, requests_of(policy.codec, problems, SAMPLING, KEY)
 
 
 def test_a_rows_samples_depend_on_its_request_alone(policy_and_requests: tuple[Policy, list[Request]]) -> None:

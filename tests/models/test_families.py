@@ -47,11 +47,10 @@ def loaded(family: str, tokenizer: str, lora: bool = False) -> CausalLM:
 
 
 def require_greedy_is_generate(policy: CausalLM) -> None:
-    prompts = policy.codec.prompts(problems("def f(x):", "a", "hello"))
-    ours = sample(policy, prompts.problems, temperature=0.0, max_tokens=20)
+    ours = sample(policy, problems("def f(x):", "a", "hello"), temperature=0.0, max_tokens=20)
     theirs = policy.model.generate(
-        input_ids=prompts.prompt_ids, attention_mask=prompts.prompt_mask.long(), max_new_tokens=20, do_sample=False
-    )[:, prompts.prompt_ids.shape[1] :]
+        input_ids=ours.prompt_ids, attention_mask=ours.prompt_mask.long(), max_new_tokens=20, do_sample=False
+    )[:, ours.prompt_ids.shape[1] :]
     for row, length in enumerate(ours.lengths.tolist()):
         assert ours.completion_ids[row, :length].tolist() == theirs[row, :length].tolist()
 

@@ -14,6 +14,7 @@ from support.small_runs import fit, weights
 from support.two_turns import rows_of
 
 from lit_rl.execution import Outcome, TokenTarget, Verdict
+from lit_rl.models.padding import pad_left
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.rollout import Rollout
@@ -85,9 +86,10 @@ def test_only_one_sided_groups_are_replaced_and_in_their_places(make_module: Mak
     assert all(int(task_id.removeprefix("train")) % 2 == 0 for task_id in kept)
     assert module.trainer.callback_metrics["group/resampled_fraction"] == pytest.approx((3 - sum(even)) / 3)
     completions = module.rollout.completions
-    rescored = module.policy.codec.prompts([j.problem for j in module.rollout.judgements])
-    assert torch.equal(completions.prompt_mask, rescored.prompt_mask)
-    assert torch.equal(completions.prompt_ids * completions.prompt_mask, rescored.prompt_ids * rescored.prompt_mask)
+    codec = module.policy.codec
+    ids, mask = pad_left([codec.encode(j.problem) for j in module.rollout.judgements], codec.pad_id, "cpu")
+    assert torch.equal(completions.prompt_mask, mask)
+    assert torch.equal(completions.prompt_ids * mask, ids * mask)
     again: Any = make_module(HalfOfThem, max_resamples=9, max_rollouts=1)
     fit(again, tmp_path)
     assert again.calls == module.calls and torch.equal(weights(again), weights(module))

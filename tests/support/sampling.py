@@ -18,10 +18,10 @@ def sample(
 ) -> Completions:
     """Sample rows of one turn, prompt-major; the rest are fields of :class:`Sampling`."""
     how = Sampling(**sampling)
-    prompts = policy.codec.prompts(problems, policy.device)
     done = []
     with (engine or InProcess()).session(policy, how) as session:
-        session.submit(requests_of(prompts, how, key))
+        session.submit(requests_of(policy.codec, problems, how, key))
         while session.num_unfinished:
             done += session.step()
-    return policy.codec.completions_from_generations(prompts, sorted(done, key=lambda one: one.row), how.num_samples)
+    done.sort(key=lambda one: one.row)
+    return policy.codec.completions_from_generations(problems, done, how.num_samples, policy.device)

@@ -15,7 +15,7 @@ import torch
 
 from lit_rl.errors import ArgumentError
 from lit_rl.models.padding import pad_left, pad_right
-from lit_rl.types import ByteSpan, Completions, Generation, Problem, PromptBatch, StopReason
+from lit_rl.types import ByteSpan, Completions, Generation, Problem, StopReason
 
 Spans = Sequence[ByteSpan]
 """The ``(start, end)`` bytes that each token wrote, in the UTF-8 of the text."""
@@ -112,30 +112,26 @@ class Codec(ABC):
             )
         return ids
 
-    def prompts(self, problems: Sequence[Problem], device: torch.device | str = "cpu") -> PromptBatch:
-        """The prompts of problems, padded on the left; see :meth:`encode_fitting_prompt`."""
-        ids, mask = pad_left([self.encode_fitting_prompt(problem) for problem in problems], self.pad_id, device)
-        return PromptBatch(tuple(problems), ids, mask)
-
     def completions_from_generations(
-        self, prompts: PromptBatch, rows: Sequence[Generation], group_size: int
+        self,
+        of_groups: Sequence[Problem],
+        rows: Sequence[Generation],
+        group_size: int,
+        device: torch.device | str = "cpu",
     ) -> Completions:
-        """Padded tensors and texts of rows of one turn.
-
-        Returns:
-            N completions on the prompts' device.
-        """
-        problems = tuple(problem for problem in prompts.problems for _ in range(group_size))
+        """Padded tensors and texts of the N rows of one turn that answer B problems, prompt-major."""
+        prompts = [self.encode_fitting_prompt(problem) for problem in of_groups]
+        prompt_ids, prompt_mask = pad_left(prompts, self.pad_id, device)
+        problems = tuple(problem for problem in of_groups for _ in range(group_size))
         ids = pad_right([row.ids for row in rows], self.pad_id, torch.long)
         lengths = torch.tensor([len(row.ids) for row in rows], dtype=torch.long)
         decoded = [
             self.decode(row.ids, row.reason, problem.stop_strings) for row, problem in zip(rows, problems, strict=True)
         ]
-        device = prompts.prompt_ids.device
         return Completions.single_turn(
             problems=problems,
-            prompt_ids=prompts.prompt_ids.repeat_interleave(group_size, 0),
-            prompt_mask=prompts.prompt_mask.repeat_interleave(group_size, 0),
+            prompt_ids=prompt_ids.repeat_interleave(group_size, 0),
+            prompt_mask=prompt_mask.repeat_interleave(group_size, 0),
             completion_ids=ids.to(device),
             completion_mask=(torch.arange(ids.shape[1]) < lengths[:, None]).to(device),
             sampler_logprobs=pad_right([row.logprobs for row in rows], 0.0, torch.float32).to(device),
@@ -164,12 +160,11 @@ class Codec(ABC):
         Returns:
             N completions; the sampler's log-probabilities are 0.
         """
-        prompts = self.prompts(problems, device)
         rows: list[Generation] = []
         ended = [True] * len(texts) if finished is None else finished
-        for text, is_finished, length in zip(texts, ended, prompts.prompt_mask.sum(-1).tolist(), strict=True):
-            limit = self.max_completion_tokens(length)
+        for problem, text, is_finished in zip(problems, texts, ended, strict=True):
+            limit = self.max_completion_tokens(len(self.encode_fitting_prompt(problem)))
             ids, reason = self.encode_completion(text, is_finished=is_finished)
             reason = reason if len(ids) <= limit else StopReason.LENGTH
             rows.append(Generation(len(rows), ids[:limit], (0.0,) * len(ids[:limit]), reason, 0))
-        return self.completions_from_generations(prompts, rows, 1)
+        return self.completions_from_generations(problems, rows, 1, device)
