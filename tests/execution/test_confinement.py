@@ -78,6 +78,22 @@ def test_signals_to_a_whole_job_do_not_end_a_zygote(sandbox):
     assert children.read_text() == before
 
 
+def test_a_program_makes_no_more_tasks_than_a_worker_may_have(sandbox):
+    program = """
+import threading
+threading.stack_size(64 << 10)
+held = threading.Event()
+for made in range(2000):
+    try: threading.Thread(target=held.wait).start()
+    except RuntimeError: break
+held.set()
+print(made)
+"""
+    made = int(run(sandbox, program).stdout)
+    tasks = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    assert 200 < made < 1000 + tasks
+
+
 COMPILED = """#define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
