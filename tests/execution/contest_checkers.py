@@ -99,18 +99,3 @@ sys.exit(len(printed) != 1 or word != word[::-1] or sorted(word) != sorted(given
         ("abccbad", "abcdcb", "abcd", "abba", "abcdcba\nabcdcba", "abc\0cba", "abcdcba "),
     ),
 }  # fmt: skip
-
-ANYTHING = {
-    "nothing": (b"", 1),
-    "blanks": (b" \n\t", 1 << 20),
-    "a long number": (b"7", 15 << 20),
-    "a long line": (b"x y ", 3 << 20),
-    "many lines": (b"1\n", 7 << 20),
-    "zero bytes": (b"\0", 1 << 20),
-    "escape codes": (b"\x1b[2J\x1b]0;points 1\x07\x1b[1A", 1000),
-    "no UTF-8": (bytes(range(128, 256)), 1000),
-    "points": (b"points 1000000000\n", 3),
-    "formats": (b"%s%n%p%99999999d", 50),
-    "letters of all kinds": ("\u202e\u2028\ufeff".encode(), 500),
-}
-"""Output of hostile programs: bytes and how often they come."""

@@ -33,6 +33,7 @@ FUNCTION_STYLE = {
     "deep_recursion": "import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return 0 if n == 0 else 1 + f(n - 1)\ndef add(a, b): return a + b + f(30000) - 30000",
     "exec_and_eval": "exec('def add(a, b): return eval(\"a + b\")')",
     "closes_and_replaces_stdout": "import sys, io\nsys.stdout = io.StringIO()" + ADD,
+    "told_that_it_is_judged": "import os\nassert os.environ['ONLINE_JUDGE']" + ADD,
     "memory_within_the_limit": "x = bytearray(100 << 20)" + ADD,
 }
 # fmt: on

@@ -105,12 +105,6 @@ OTHER_PROCESSES = {
                 try: return os.readlink(f'/proc/{pid}/{name}')
                 except OSError: pass
     """),
-    "enters_the_root_of_others": raw("""
-        for pid in others():
-            for place in ('root', 'cwd', 'task/%d/root' % pid):
-                try: return os.listdir(f'/proc/{pid}/{place}')
-                except OSError: pass
-    """),
     "queues_signals": raw("""
         info = (ctypes.c_int * 32)(0, 0, -1)
         return any_works('rt_sigqueueinfo', after=(0, info)) or any(call('rt_tgsigqueueinfo', p, p, 0, info) >= 0 for p in others())
@@ -156,15 +150,7 @@ OTHER_PROCESSES = {
 
 # --- signals that the kernel sends on a program's behalf -----------------------------------------------------
 
-_COMMANDS = {
-    "owner": 8,
-    "signal_number": 10,
-    "owner_by_kind": 15,
-    "lease": 1024,
-    "folder_notes": 1026,
-    "pipe_size": 1031,
-    "seals": 1033,
-}
+_COMMANDS = {"owner": 8, "signal_number": 10, "owner_by_kind": 15, "lease": 1024, "folder_notes": 1026, "seals": 1033}
 _REQUESTS = {
     "owner": 0x8901,
     "socket_owner": 0x8902,
@@ -277,7 +263,6 @@ SHARED = {
             try: return os.open(path, os.O_RDONLY | os.O_TRUNC) >= 0
             except OSError: pass
     """),
-    "truncates_by_path": raw("return call('truncate', b'$SECRET', 0) == 0"),
     "changes_a_library_by_its_second_name": raw("""
         for path in (os.__file__, glob.glob('/usr/lib/*/libc.so.6')[0]):
             for name, make in (('one', os.link), ('two', os.symlink)):
@@ -297,15 +282,6 @@ PACKAGES = {
                     if '.so' in os.path.basename(path) or os.path.isdir(path) and not os.listdir(path): continue
                     if os.path.isdir(path) or os.open(path, os.O_RDONLY) >= 0: return path
                 except OSError: pass
-    """),
-    "imports_a_system_package": raw("""
-        import importlib, sys
-        for folder in ('/usr/lib/python3/dist-packages', '/usr/local/lib/python3.11/dist-packages', '/usr/local/lib/python3.11/site-packages', sys.prefix + '/lib/python3.11/site-packages', os.path.dirname(os.__file__) + '/site-packages'):
-            sys.path.insert(0, folder)
-            importlib.invalidate_caches()
-            for name in ('apt', 'apt_pkg', 'pip', 'setuptools', 'pkg_resources', 'yaml', 'six', 'wheel'):
-                try: return importlib.import_module(name)
-                except ImportError: pass
     """),
 }
 

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
+from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
 
 HERE = Path(__file__).parent
@@ -133,16 +133,19 @@ def state(folder):
     for task in os.listdir("/proc/self/task"):
         with contextlib.suppress(FileNotFoundError):  # a thread that ended meanwhile
             children += Path(f"/proc/self/task/{task}/children").read_text().split()
-    mine = [pid for pid in os.listdir("/proc") if pid.isdigit() and folder in _command(pid)]
     places = [folder, "/tmp", "/dev/shm", "/var/tmp", "/home"]
     escaped = [f for place in places if os.path.isdir(place) for f in os.listdir(place) if "escaped" in f]
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),
         "children": children,
-        "processes": mine,
+        "processes": processes_with(folder),
         "files": sorted(os.listdir(folder)),
         "escaped files": escaped,
     }
+
+
+def processes_with(word):
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and word in _command(pid)]
 
 
 def _command(pid):
@@ -150,6 +153,16 @@ def _command(pid):
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def need_tier(tier):
+    """Skip a test of a tier that cannot be had here."""
+    import pytest
+
+    try:
+        Sandbox(num_workers=1, tier=tier).start().close()
+    except SandboxError as error:
+        pytest.skip(f"tier {tier} cannot be had here: {error}")
 
 
 def as_ordinary_user(*arguments, before=None):

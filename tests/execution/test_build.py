@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import suites
 from support.named_jobs import judge_named, not_among
 from support.slow_cases import slow_but
 
@@ -20,7 +21,6 @@ from lit_rl.data.numerical.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import Verdict
 from lit_rl.execution.confinement import box
 from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT, BoxError
-from lit_rl.execution.confinement.visible_files import without_hidden
 
 pytestmark = pytest.mark.skipif(not Path("/usr/bin/g++").exists(), reason="no C++ compiler: install g++")
 
@@ -48,11 +48,9 @@ CRASH = "gas.v = *static_cast<volatile double *>(nullptr);"
 # Lines of one place, other settings, verdicts, and the scores of the stages.
 STAGES_REACHED = {
     "not compiling": ("gas.v = conserved[2] / nothing;", {}, "syntax_error", (0, 0, 0, 0)),
-    "crashing": (CRASH, {}, "exception", (1, 0, 0, 0)),
     "crashing, by weight": (CRASH, {"weights": (3.0, 1.0, 0.0, 0.0)}, "exception", (1, 0, 0, 0)),
     "endless": ("gas.v = 0; for (volatile int i = 0;;) (void)i;", {"run_seconds": 1.0}, "timed_out", (1, 0, 0, 0)),
     "reading for ever": ('gas.v = 0;\n#include "/dev/zero"', {}, "timed_out syntax_error", (0, 0, 0, 0)),
-    "printing success": ("#error SUCCESS", {}, "syntax_error", (0, 0, 0, 0)),
     "warning of success": ("#warning SUCCESS\n#error no", {}, "syntax_error", (0, 0, 0, 0)),
 }
 SOME_STAGES = ["not compiling", "crashing, by weight"]
@@ -68,8 +66,7 @@ def test_a_completion_has_the_verdict_and_the_scores_of_the_stages_it_reaches(sa
     for name, (*_, verdicts, wanted) in cases.items():
         assert outcomes[name].verdict in verdicts.split() and scores(outcomes[name]) == wanted, name
     assert "nothing" in outcomes["not compiling"].stderr
-    totals = {"crashing": 0.25, "crashing, by weight": 0.75}
-    assert {name: outcomes[name].scores["total"] for name in totals if name in cases}.items() <= totals.items()
+    assert outcomes["crashing, by weight"].scores["total"] == 0.75
 
 
 def test_wrong_physics_scores_between_nothing_and_all_unless_it_is_not_finite(sandbox):
@@ -121,19 +118,6 @@ def test_nothing_built_of_the_masked_lines_is_within_reach(sandbox):
     assert judge(sandbox, listing).scores["density"] == 0.0
 
 
-TRICKS = "ln -s /etc/passwd plt1/Header; mkfifo plt2/Header; ln -s /dev/zero plt4/Header; ln -s ../plt5 plt3"
-
-
-def test_outputs_that_are_no_files_score_nothing_and_hold_up_nobody(sandbox):
-    head = '#include "solver.hpp"\n#include <cstdlib>\n'
-    command = "mkdir plt1 plt2 plt4 plt5; " + TRICKS
-    early = f'static const int early = [] {{ std::system("{command}"); std::_Exit(0); return 0; }}();'
-    places = {"file": "main.cpp", "first_line": 2, "last_line": 2}
-    outcome = judge(sandbox, head + early.replace("plt", "plt0000"), **places)
-    assert outcome.scores["compilation"] == 1.0, outcome
-    assert outcome.scores["header_bleu"] < 0.1 and outcome.scores["density"] == 0.0, outcome
-
-
 # A build script of the task, masked as a whole: the completion says what is built, run and written.
 SCRIPT = {"file": "run.sh", "first_line": 1, "last_line": 999, "build": "sh run.sh build && echo SUCCESS"}
 
@@ -157,19 +141,18 @@ PRINTS = "[ $1 = run ] || { printf 'one\\033[2J\\007\\ntwo\\n'; exit 1; }"
 SCRIPTS = {
     PRINTS: "syntax_error",
     "true": "exception",
-    "mkdir -p plt": "wrong_answer",
     "mkdir -p plt/Header": "wrong_answer",
     "[ $1 = build ] || cp -r stored plt": "passed",
-    "cp -r stored plt; chmod 000 plt/Header": "wrong_answer passed",
     "cp -r stored plt; chmod 000 plt": "wrong_answer passed",
     "cp -r stored plt; chmod 000 .": "wrong_answer passed exception",
     "rm -rf plt; cp -r stored plt; rm plt/Level_0/Cell_D*; mkdir plt/Level_0/Cell_D_00000": "wrong_answer",
     "mv run.sh x; exit 200": "exception syntax_error",
-    "mv run.sh x; exit 201": "exception syntax_error",
     "kill -9 $$": "exception syntax_error",
     "kill -9 $PPID": "exception wrong_answer",
     "[ $1 = run ] || { chmod 000 . ; exit 0; }; cp -r stored plt": "passed exception",
     "rm -rf plt; ln -s / plt": "exception",
+    "mkdir -p plt; rm -f plt/Header; ln -s /dev/zero plt/Header": "wrong_answer",
+    "mkdir -p plt; rm -f plt/Header; mkfifo plt/Header || true": "wrong_answer",
     "\ud800\udfff\udc80 \x00": "exception syntax_error",
     "cp -r stored plt; head -c 2000000 /dev/zero | tr '\\0' ' ' >> plt/Header": "wrong_answer",
     "cp -r stored plt; head -c 3000000 /dev/zero | tr '\\0' 'a ' > plt/Header": "wrong_answer",
@@ -203,17 +186,6 @@ def test_a_tree_is_hidden_where_the_toolchain_is_visible(folder, namespaces, ver
         report = boxed_at(command, hidden=hidden, namespaces=namespaces, landlock_version=version)
         assert report.log.count("int secret;") == 1 and "int secret;beside" in report.log
         assert report.status == 0, report.log
-
-
-def test_what_is_visible_without_some_folders_is_all_else(tmp_path):
-    for name in ("a/b/c", "a/b/d", "a/e", "f/g"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "a/link").symlink_to("/root")
-    shown = without_hidden(
-        [f"{tmp_path}/a", f"{tmp_path}/f"], [f"{tmp_path}/a/b/c", f"{tmp_path}/nothing", f"{tmp_path}/a/b/cc"]
-    )
-    assert sorted(shown) == [f"{tmp_path}/{name}" for name in ("a/b/d", "a/e", "f")]
-    assert without_hidden([f"{tmp_path}/a/b"], [f"{tmp_path}/a"]) == [] == without_hidden(["/"], ["/"])
 
 
 def test_a_masked_tree_that_could_not_be_made_is_not_kept(monkeypatch, tmp_path, script_task):
@@ -342,8 +314,6 @@ def test_a_box_lets_its_folder_be_written_and_the_toolchain_be_used_and_keeps_a_
         "echo x > /tmp/lit_rl_box_escape",
         "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 80))'",
         "dd if=/dev/zero of=big bs=1M count=2048",
-        "mount -t tmpfs none .",
-        "unshare -r true",
     ],
 )
 def test_a_box_refuses_the_rest(boxed, command):
@@ -354,17 +324,4 @@ def test_a_box_ends_at_its_time_or_with_its_command_and_everything_in_it(boxed):
     report = boxed("(setsid sleep 77.25 &) ; sleep 77.25", seconds=0.5)
     assert report.timed_out and report.status is None
     assert boxed("(setsid sleep 77.25 &) ; echo left").status == 0
-    assert not running("77.25")
-
-
-def running(word):
-    """Return whether a process has this word among its arguments."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                arguments = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if word.encode() in arguments and b"sleep" in arguments[0]:
-                return True
-    return False
+    assert suites.processes_with("77.25") == []

@@ -4,19 +4,12 @@ import dataclasses
 import shutil
 
 import pytest
-from contest_checkers import ANYTHING, JUDGED
+from contest_checkers import JUDGED
 from support.named_jobs import judge_named
 
 from lit_rl.execution import Checker, Sandbox, StdioTests, Verdict
-from lit_rl.execution.languages import find_toolchain, how_to_install
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(num_workers=1, memory_bytes=128 << 20) as sandbox:
-        yield sandbox
 
 
 def printing(text: str | bytes, times: int = 1) -> str:
@@ -39,22 +32,6 @@ def test_a_checker_passes_right_outputs_and_no_others(sandbox, name):
         **dict.fromkeys(wrong, False),
     }
     assert {str(ends[output].verdict) for output in wrong} == {"wrong_answer"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", JUDGED)
-def test_no_hostile_output_passes_or_is_masked(sandbox, name):
-    checker, given, expected, _, _ = JUDGED[name]
-    check = StdioTests(((given, expected),), timeout_seconds=2.0, checker=checker)
-    hostile = {what: printing(*output) for what, output in ANYTHING.items()}
-    hostile |= {f"the right one and then {what}": printing(expected) + one for what, one in hostile.items()}
-    hostile |= {"gigabytes": f"import sys\nwhile True: sys.stdout.write({expected!r} * 1000)"}
-    ends = judge_named(sandbox, {what: (program, check) for what, program in hostile.items()})
-    accepted = {what for what, end in ends.items() if end.passed}
-    # Blanks at the end of a right output are right where words are compared, and nothing at its end is nothing.
-    assert accepted - {"the right one and then blanks"} == {"the right one and then nothing"}
-    assert {what for what, end in ends.items() if end.verdict is Verdict.INFRASTRUCTURE_FAILURE} == set()
-    assert ends["gigabytes"].verdict is Verdict.OUTPUT_LIMIT
     assert all("\x1b" not in end.stderr + end.stdout for end in ends.values())
 
 
@@ -68,25 +45,20 @@ FAILING = r"""
 int main(int, char** argv) {
     char word[100] = ""; FILE* out = fopen(argv[2], "r"); fscanf(out, "%99s", word);
     if (!strcmp(word, "abort")) abort();
-    if (!strcmp(word, "crash")) raise(SIGSEGV);
     if (!strcmp(word, "kill")) { kill(getpid(), SIGKILL); kill(getppid(), SIGKILL); kill(-1, SIGKILL); return 3; }
     if (!strcmp(word, "loop")) for (;;);
-    if (!strcmp(word, "sleep")) sleep(1000);
     if (!strcmp(word, "fork")) { for (int i = 0; i < 99; i++) if (fork() >= 0) return 0; return 3; }
     if (!strcmp(word, "memory")) for (;;) memset(malloc(1 << 20), 1, 1 << 20);
     if (!strcmp(word, "print")) for (static char text[1 << 20];;) fwrite(text, 1, sizeof text, stderr);
     if (!strcmp(word, "files")) { FILE* file = fopen("file", "w"); while (fputs("a long text", file) >= 0); return 3; }
-    if (!strcmp(word, "three")) return 3;
     if (!strcmp(word, "other")) return 77;
     if (!strcmp(word, "points")) { fputs("points nan\n", stderr); return 7; }
     if (!strcmp(word, "many")) { fputs("points 1e9\n", stderr); return 7; }
-    if (!strcmp(word, "less")) { fputs("points -1\n", stderr); return 7; }
     return strcmp(word, "1") != 0;
 }"""
 FAILURES = {
-    "abort": "SIGABRT", "crash": "SIGSEGV", "kill": "exit code 3", "loop": "timed_out", "sleep": "timed_out",
-    "fork": "exit code 3", "memory": "out_of_memory", "print": "output_limit", "three": "exit code 3",
-    "other": "exit code 77", "points": "points NUMBER", "many": "points NUMBER", "less": "points NUMBER",
+    "abort": "SIGABRT", "kill": "exit code 3", "loop": "timed_out", "fork": "exit code 3", "memory": "out_of_memory",
+    "print": "output_limit", "other": "exit code 77", "points": "points NUMBER", "many": "points NUMBER",
 }  # fmt: skip
 
 
@@ -174,18 +146,9 @@ def test_points_are_shares_of_the_expected_outputs_points_and_groups_have_that_o
     assert (stuck.scores, len(stuck.cases)) == ({"easy": 0.0, "hard": 0.0}, 2)
 
 
-OF_LANGUAGES = {
-    "cpp": "#include <iostream>\nint main() { std::string word; std::cin >> word; std::cout << word << %s; }",
-    "javascript": "console.log(require('fs').readFileSync(0, 'utf8').trim() + %s)",
-}
-
-
-@pytest.mark.parametrize("language", OF_LANGUAGES)
-def test_programs_in_other_languages_are_judged_by_checkers(sandbox, language):
-    if find_toolchain(language) is None:
-        pytest.skip(how_to_install(language))
-    check = StdioTests((("8", "8 x"), ("4", "4 x")), language, 5.0, checker=Checker(GIVING, "python"))
-    program = OF_LANGUAGES[language]
+def test_programs_in_other_languages_are_judged_by_checkers(sandbox):
+    check = StdioTests((("8", "8 x"), ("4", "4 x")), "cpp", 5.0, checker=Checker(GIVING, "python"))
+    program = "#include <iostream>\nint main() { std::string word; std::cin >> word; std::cout << word << %s; }"
     full, without, failing = sandbox.judge_many([(program % end, check) for end in ('" x"', '" y"', '""')])
     assert (full.verdict, full.scores) == (Verdict.PASSED, {"points": 1.0})
     assert (without.verdict, without.scores) == (Verdict.WRONG_ANSWER, {"points": 0.0})

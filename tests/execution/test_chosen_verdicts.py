@@ -6,7 +6,7 @@ from support.named_jobs import among, judge_named, not_among
 from support.slow_cases import slow_but
 
 from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
-from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
+from lit_rl.execution import AssertTests, CallTests, StdioTests
 
 WORLD = {"locations": ["hall"], "objects": {}, "agents": {}, "robot_location": "hall"}
 CHECKS = {
@@ -107,12 +107,3 @@ def test_a_large_allocation_that_fails_is_the_programs_failure(either_sandbox):
         outcomes = judged(either_sandbox, {kind: "rows = bytearray(1 << 40)"}, kind)
         assert not_among(outcomes, "out_of_memory", "exception") == {}
         assert outcomes[kind].exception_type == "MemoryError"
-
-
-def test_inode_numbers_tell_a_program_nothing_of_the_one_before(either_sandbox):
-    count = "import os\nfor i in range({}): open(f'n{{i}}', 'w').close()\nopen('a', 'w').close()\nprint(os.stat('a').st_ino)"
-    check = StdioTests((("", "x"),))
-    with Sandbox(num_workers=1, tier=either_sandbox.tier) as alone:
-        seen = [int(alone.submit(count.format(n), check).result(60).stdout) for n in (0, 100, 0, 300, 0, 700, 0)]
-    steps = [after - before - n for n, before, after in zip((100, 300, 700), seen[::2], seen[2::2], strict=False)]
-    assert len(set(steps)) > 1, seen  # a constant step means that the number of files made before can be read

@@ -7,12 +7,10 @@ import random
 import tracemalloc
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from support.slow_cases import slow_but
 
-from lit_rl.data.contests.deepcoder import DeepCoder
 from lit_rl.execution import AssertTests, StdioTests, Verdict
 from lit_rl.execution.judging.asserts.literal_expressions import CAREFUL
 from lit_rl.execution.judging.stdio import same_output
@@ -39,16 +37,9 @@ ROWS = [
     ("YES\nNO\nNO\n", "YES\nNO", NONE),
     ("yes", "YES", NONE),
     (" 1 2", "1 2", NUMBERS),
-    ("1  2", "1 2", NUMBERS),
     ("1\n2", "1 2", WORDS),
     ("1 2\n\n3", "1 2\n3", WORDS),
     ("a  b", "a b", WORDS),
-    ("1.50 2", "1.5 2.0", NUMBERS),
-    ("1e2", "100", NUMBERS),
-    ("+7", "007", NUMBERS),
-    ("-0.0", "0", NUMBERS),
-    (".5", "0.5", NUMBERS),
-    ("5.", "5", NUMBERS),
     ("1.5 x", "1.50 x", WORDS),
     ("Case 1: 2.0", "Case 1: 2.00", WORDS),
     ("0.3333333", "0.33333333333", WORDS),
@@ -63,7 +54,6 @@ ROWS = [
     ("1_0", "10", NONE),
     ("\uff11", "1", NONE),
     ("nan", "nan", ALL),
-    ("nan", "1.0", NONE),
     ("1.0", "nan", NONE),
     ("inf", "1e999", NONE),
     ("1e999", "1e998", NONE),
@@ -122,33 +112,17 @@ def test_decimals_are_those_of_the_decimal_module_and_rules_only_grow(number: in
     assert num_equal > number / 400
 
 
-def test_every_expected_output_of_real_rows_is_itself_by_every_rule(real_data: Path) -> None:
-    path = str(real_data / "competitive" / "codeforces_stdin.jsonl.gz")
-    with pytest.warns(UserWarning, match="without a checker program"):
-        problems = DeepCoder(validation=[path]).problems("validation")
-    outputs = [expected for problem in problems for _, expected in problem.check.cases]
-    assert len(outputs) >= 392
-    for expected in outputs:
-        assert rules_of(expected, expected) == ALL
-        assert rules_of(expected + "\nmore", expected) == NONE
-
-
 MEGABYTES = 5 << 20
 # What is repeated, and what ends it.
 HOSTILE = {
     "newlines": (b"\n", b""),
-    "newlines and a word": (b"\n", b"x"),
-    "lines of one digit": (b"1\n", b""),
     "words of one digit": (b"1 ", b""),
     "one number": (b"7", b""),
     "one number that is none": (b"7", b"x"),
     "a number with a long fraction": (b"7", b".5"),
     "a long exponent": (b"9", b"e9"),
     "many exponents": (b"1e999999999 ", b""),
-    "signs": (b"-", b""),
-    "points": (b".", b""),
     "spaces and a word": (b" ", b"x"),
-    "carriage returns": (b"\r", b"x"),
     "zeros": (b"0", b""),
     "not UTF-8": (b"\xff\n", b""),
 }
@@ -170,19 +144,14 @@ def test_hostile_output_is_compared_in_bounded_memory(compare: str) -> None:
 
 COLLIDING = [i * ((1 << 61) - 1) for i in range(200)]
 ORDINARY = [
-    ("sum", ([1, 2.5],)),
     ("sum", ([[1], [2]], [])),
     ("sum", (range(1000), 10)),
     ("sum", ([Fraction(1, i) for i in range(1, 100)],)),
     ("sum", ([10**400] * 50,)),
-    ("set", ({1: 2},)),
     ("set", ("aba",)),
     ("frozenset", ([1, 1],)),
     ("dict", ([(1, 2)],)),
-    ("dict", ({1: 2},)),
     ("round", (2.567, 2)),
-    ("round", (2.5,)),
-    ("round", (1234, -2)),
     ("set", ()),
 ]
 ENDLESS = [

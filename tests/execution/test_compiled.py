@@ -15,9 +15,10 @@ import threading
 from pathlib import Path
 
 import pytest
+from suites import need_tier
 from support.named_jobs import judge_named, not_among
 
-from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
+from lit_rl.execution import Sandbox, StdioTests, Verdict
 from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.judging import compiling
 from lit_rl.execution.judging.compiling import Compiler, CompilerFailed
@@ -35,11 +36,9 @@ CASES = (("1 2\n3 4\n", "3\n7\n"), ("5 5", "10"))
 
 @pytest.fixture(scope="module", params=[0, pytest.param(1, marks=pytest.mark.slow)])
 def sandbox(request):
-    try:
-        with Sandbox(num_workers=1, memory_bytes=128 << 20, tier=request.param) as sandbox:
-            yield sandbox
-    except SandboxError as error:
-        pytest.skip(f"tier {request.param} cannot be had here: {error}")
+    need_tier(request.param)
+    with Sandbox(num_workers=1, memory_bytes=128 << 20, tier=request.param) as sandbox:
+        yield sandbox
 
 
 def judge(sandbox, program, language="c"):
@@ -51,7 +50,6 @@ VERDICTS = {
     SUM.replace("a+b", "a-b"): "wrong_answer",
     "int main(){\n return x;}": "syntax_error",
     '#include "/etc/passwd"\nint main(){}': "syntax_error",
-    '#include "/proc/self/environ"\nint main(){}': "syntax_error",
     'asm(".incbin \\"/etc/passwd\\"");int main(){}': "syntax_error",
     "char x[1 << 30] = {1}; int main(){}": "syntax_error",
     "int main(){*(volatile int*)0 = 1;}": "exception",
@@ -133,11 +131,10 @@ FORGED = "g++: fatal error: Killed signal terminated program cc1plus\\ncompilati
 
 SAID = (
     "#error No space left on device\nint main(){}",
-    "#error cannot execute 'cc1plus'",
     f'#include <iostream>\nstatic_assert(false, "\\n{FORGED}");int main(){{}}',
     "#include <no_such_header.h>\nint main(){}",
-    "int f(); int main(){ return f(); }",
-    'asm("no_such_instruction");int main(){}',
+    "void bad_alloc(); int main(){ bad_alloc(); }",
+    'int main(){}\n#line 1 "zzz"\n#error out of memory',
     'asm(".section .note, \\"a\\"\\n.err\\n");int main(){}',
     'extern "C" void f() asm("No space left on device"); int main(){ f(); }',
     "template<int n> struct A { static const int x = A<n + 1>::x; }; int main(){ return A<0>::x; }",
@@ -167,21 +164,6 @@ def compiled(compiler, source, language):
     return compiler.compile({LANGUAGES[language].file: source}, language)
 
 
-def with_flags(patched, language, *flags):
-    """Builds of a language, with further arguments to its compiler."""
-    spec = LANGUAGES[language]
-    patched.setitem(LANGUAGES, language, dataclasses.replace(spec, builds=((*spec.builds[0], *flags),)))
-
-
-def test_a_missing_library_is_our_fault_and_is_not_kept(compiler, monkeypatch):
-    with monkeypatch.context() as patched:
-        with_flags(patched, "cpp", "-lno_such_library")
-        with pytest.raises(CompilerFailed, match=r"g\+\+ fails on a known good program .*library") as told:
-            compiled(compiler, SUM_CPP, "cpp")
-    assert "\n" not in str(told.value)
-    assert compiled(compiler, SUM_CPP, "cpp").verdict is None
-
-
 @pytest.mark.parametrize(("tier", "mode", "named"), [(0, 0o700, True), (0, 0o711, False), (1, 0o700, False)])
 def test_tools_in_a_folder_that_only_root_may_enter_are_named(tier, mode, named, monkeypatch):
     """Root runs programs as another user; only at tier 0 do they find their tools by the machine's own folders."""
@@ -194,8 +176,10 @@ def test_tools_in_a_folder_that_only_root_may_enter_are_named(tier, mode, named,
 
 
 def test_missing_standard_headers_are_our_fault_until_they_are_there(compiler, monkeypatch):
+    spec = LANGUAGES["c"]
+    headless = dataclasses.replace(spec, builds=((*spec.builds[0], "-nostdinc", "-I/usr/include/linux"),))
     with monkeypatch.context() as patched:
-        with_flags(patched, "c", "-nostdinc", "-I/usr/include/linux")
+        patched.setitem(LANGUAGES, "c", headless)
         with pytest.raises(CompilerFailed, match=r"stdio\.h"):
             compiled(compiler, SUM, "c")
     assert compiled(compiler, SUM, "c").verdict is None

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from support.named_jobs import judge_named, not_among
+from support.toolchains import need
 
 from lit_rl.execution import CallTests, StdioTests
-from lit_rl.execution.languages import find_toolchain, how_to_install
 
 CONTESTANTS = Path(__file__).parent / "contestants"
 # Whatever the stack, these versions limit recursion through C.
@@ -77,8 +77,7 @@ def entry_of(path):
 @pytest.mark.parametrize("suffix", LANGUAGES)
 def test_a_contestants_program_passes_and_a_wrong_one_of_each_fails(sandbox, suffix):
     language = LANGUAGES[suffix]
-    if find_toolchain(language) is None:
-        pytest.skip(how_to_install(language))
+    need(language)
     paths = sorted(CONTESTANTS.glob(f"*.{suffix}"))
     assert len(paths) == (40 if suffix in ("java", "cpp") else 20)
     jobs = {}

@@ -4,7 +4,6 @@ import pytest
 from support.completions import judged, problem
 from support.named_jobs import judge_named
 
-from lit_rl.data.mbpp import MBPPPlus
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
 from lit_rl.rewards import TestsReward
 
@@ -23,25 +22,22 @@ CHECK = "inputs = {}\ndef check(candidate):\n    for x in inputs:\n        asser
 COUNTED = {
     "one of a hundred": (FIRST, CHECK.format([*range(100)]), 1, 100),
     "every second": (EVEN, TEN, 5, 10),
-    "a value first": (EVEN, NOTED, 5, 10),
     "a value that could not be bound": (RAISES, NOTED, 5, 10),
     "an exception": (RAISES, TEN, 5, 10),
     "the end of the program": (ENDS, TEN, 3, 10),
     "a time-out": (WAITS, TEN, 3, 10),
     "a time-out after a wrong answer": (WRONG_THEN_WAITS, TEN, 2, 10),
     "before and after": (EVEN, f"assert f(1) == 1\nassert f(2) == 2\n{TEN}assert f(4) == 4\nassert f(5) == 5\n", 7, 14),
-    "pairs": (EVEN, "xs = [1, 2, 3]\nys = [1, 2, 3, 4]\nfor x, y in zip(xs, ys):\n    assert f(x) == y\n", 1, 3),
     "nested": (EVEN, NESTED, 3, 8),
-    "two in a round": (EVEN, "for x in [1, 2, 3]:\n    assert f(x) == x\n    assert f(2 * x) == 2 * x\n", 4, 6),
 }  # fmt: skip
 TEST_FUNCTIONS = "def test_a():\n    assert f(1) == 1\n    assert f(2) == 2\ndef test_b():\n    assert f(4) == 4\n"
 UNIT = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertEqual(f(1), 1)\n    def test_b(self):\n        self.assertEqual(f(2), 2)\n    def test_c(self): self.assertEqual(f(4), 4)\n"  # noqa: E501
+PLAIN_CLASS = "class TestF:\n    def setup_method(self): self.x = 2\n    def test_a(self): assert f(1) == 1\n    def test_b(self): assert f(self.x) == 2\n"  # noqa: E501
 MARKED = "import pytest\n@pytest.mark.parametrize('x', [1, 2, 4])\ndef test_a(x):\n    assert f(x) == x\n"
 HELPER = "def assertion(a, b):\n    if a != b:\n        assert abs(a - b) < 0.5\n"
 # Only a grader can run these.
 GRADED = {
     "ranges": (EVEN, "for x in range(1, 6):\n    assert f(x) == x\n", 2, 5),
-    "a range of a length": (EVEN, "xs = (1, 2, 4)\nfor i in range(len(xs)):\n    assert f(xs[i]) == xs[i]\n", 2, 3),
     "a dict": (EVEN, "known = {1: 1, 2: 2}\nfor x, y in known.items():\n    assert f(x) == y\n", 1, 2),
     "a helper": (EVEN, f"{HELPER}for x in [1, 2, 3, 4]:\n    assertion(f(x), x)\n", 2, 4),
     "functions": (EVEN, TEST_FUNCTIONS, 2, 3),
@@ -49,10 +45,11 @@ GRADED = {
     "in a main block": (EVEN, TEST_FUNCTIONS + "if __name__ == '__main__':\n    test_a()\n    test_b()\n", 2, 3),
     "cases of a function": (EVEN, MARKED, 2, 3),
     "methods": (EVEN, UNIT, 2, 3),
+    "methods of a plain class": (EVEN, PLAIN_CLASS, 1, 2),
+    "a coroutine": (EVEN, "async def test_a():\n    assert f(2) == 2\n    assert f(1) == 1\n", 0, 1),
     "blocks": (EVEN, "for x in [1, 2]:\n    try:\n        assert f(x) == x\n    finally:\n        x = 0\n", 1, 2),
     # A loop whose length is not written out is one test.
     "until something holds": (EVEN, "x = 2\nwhile x < 9:\n    assert f(x) == x\n    x += 1\nassert f(4) == 4\n", 1, 2),
-    "over what the program returns": (EVEN, "for x in [f(2)] * f(4):\n    assert f(x) != x\nassert f(4) == 4\n", 1, 2),
     "with a break": (EVEN, "for x in [2, 4, 5]:\n    assert f(x) == x\n    if x == 9: break\nassert f(4) == 4\n", 1, 2),
 }  # fmt: skip
 
@@ -136,11 +133,3 @@ def test_cases_of_calls_and_of_whole_programs_that_were_not_started_count(sandbo
         assert fraction(calls, outcome) == pytest.approx(held / 10), program
         outcome = sandbox.submit(f"{program}\nprint(f(int(input())))\n", whole).result(60)
         assert fraction(whole, outcome) == pytest.approx(held / 10), program
-
-
-@pytest.mark.slow
-def test_a_row_of_mbpp_plus_is_paid_for_each_case(real_data, sandbox):
-    program = "def square_Sum(n):\n    return 2 * n * (n + 1) * (2 * n + 1) / 3 if n % 2 == 0 else -1\n"
-    file = real_data / "evalplus" / "MbppPlus-OriginFmt.jsonl.gz"
-    check = next(one for one in MBPPPlus(str(file)).problems("test") if one.task_id == "mbpp/287").check
-    assert fraction(check, sandbox.submit(program, check).result(60)) == pytest.approx(52 / 106)

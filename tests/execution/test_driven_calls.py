@@ -6,27 +6,20 @@ import math
 
 import pytest
 from support.slow_cases import slow_but
+from support.toolchains import need
 
 from lit_rl.errors import ArgumentError
-from lit_rl.execution import CallTests, FailedCase, Sandbox
+from lit_rl.execution import CallTests, FailedCase
 from lit_rl.execution.judging import driven_calls
 from lit_rl.execution.judging.compiling import _CACHE_BYTES, Compiled, Compiler
 from lit_rl.execution.languages import LANGUAGES as ALL_LANGUAGES
-from lit_rl.execution.languages import find_toolchain, how_to_install
 
 LANGUAGES = slow_but(("javascript",), [name for name in ALL_LANGUAGES if name != "python"])
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(num_workers=2) as sandbox:
-        yield sandbox
-
-
 def judge(sandbox, language, jobs):
     """Outcome of each job: a program and the cases of its function ``f``, or a whole check."""
-    if find_toolchain(language) is None:
-        pytest.skip(how_to_install(language))
+    need(language)
     checked = [
         (program, check if isinstance(check, CallTests) else CallTests(tuple(check), "f", 1.0, language=language))
         for program, check in jobs
@@ -212,7 +205,6 @@ ATTACKS = {
     ],
     "java": [
         "class Solution { int f(int a, int b) { while (a > 0) a = 1; return 3; } }", "class Solution { int f(int a, int b) { return f(a, b); } }",
-        "class Solution { int[] f(int a, int b) { return new int[]{3}; } }", "class Solution { String f(int a, int b) { return \"3\"; } }",
         "class Solution { double f(int a, int b) { return 0.0 / 0; } }", "class Solution { Object f(int a, int b) { return this; } public String toString() { return \"3\"; } }",
         "class Solution extends Number { Object f(int a, int b) { return this; } public String toString() { return \"{}\"; } public int intValue() { return 3; }"
         " public long longValue() { return 3; } public float floatValue() { return 3; } public double doubleValue() { return 3; } }",
@@ -232,10 +224,8 @@ ATTACKS = {
     ],
     "cpp": [
         f'#include <unistd.h>\nstruct X {{ X() {{ (void)!write(3, "{{}}\\n[0]\\n{FORGED}", 11); _exit(0); }} }} x; int f(int a, int b) {{ return 0; }}',
-        f'#include <cstdio>\n#include <unistd.h>\n__attribute__((constructor)) void g() {{ dprintf(3, "{{}}\\n[0]\\n{FORGED}"); _exit(0); }} int f(int a, int b) {{ return 0; }}',
         f'#include <cstdio>\n#include <cstdlib>\nint f(int a, int b) {{ atexit([] {{ dprintf(3, "{FORGED}"); }}); return 0; }}', f'#include <cstdio>\nstruct X {{ ~X() {{ dprintf(3, "{FORGED}"); }} }} x; int f(int a, int b) {{ return 0; }}',
         f'#include <cstdio>\n#include <thread>\nint f(int a, int b) {{ std::thread([] {{ for (;;) dprintf(3, "{FORGED}"); }}).detach(); return 0; }}',
-        f'#include <unistd.h>\nint f(int a, int b) {{ ftruncate(3, 0); lseek(3, 0, 0); write(3, "{{}}\\n[3]\\n{FORGED}", 11); _exit(0); }}', "#include <unistd.h>\nint f(int a, int b) { dup2(1, 3); return a + b; }",
         f'#include <unistd.h>\nextern "C" int dprintf(int, const char *, ...) {{ return write(3, "{FORGED}", 4); }} int f(int a, int b) {{ return 0; }}', 'namespace lit_rl { int g = (answer = [](auto, bool) { return "[3]"; }, 0); } int f(int a, int b) { return 0; }',
         'int f(int a, int b) { lit_rl::answer = [](auto, bool) { return "3]\\n[3"; }; return 0; }', 'template <> void lit_rl::write<int>(std::string &line, const int &) { line += "3"; } int f(int a, int b) { return 0; }', "#undef main\nint main() { return 0; } int f(int a, int b) { return 3; }",
         "#define lit_rl_function x; int y = 3; int z\nint f(int a, int b) { return 0; }", "#define f g\nint f(int a, int b) { return 3; }", "int f(int a, int b) { throw 1; }", "int f(int a, int b) { throw lit_rl::NotCarried(); }", "#include <pthread.h>\nint f(int a, int b) { pthread_exit(0); }", "#include <csignal>\nint f(int a, int b) { raise(SIGKILL); return 3; }",
@@ -244,7 +234,6 @@ ATTACKS = {
         f'use std::{{fs::File, io::Write, os::fd::FromRawFd}};\nextern "C" fn g() {{ unsafe {{ File::from_raw_fd(3).write_all(b"{{}}\\n[0]\\n{FORGED}"); }} std::process::exit(0) }}\n#[used]\n#[link_section = ".init_array"]\nstatic G: extern "C" fn() = g;\nfn f(a: i32, b: i32) -> i32 {{ 0 }}',
         f'use std::{{fs::File, io::Write}};\nfn f(a: i32, b: i32) -> i32 {{ std::thread::spawn(|| loop {{ File::options().append(true).open("/proc/self/fd/3").unwrap().write_all(b"{FORGED}"); }}); 0 }}',
         f'use std::{{fs::File, io::Write}};\nfn f(a: i32, b: i32) -> i32 {{ File::create("/proc/self/fd/3").unwrap().write_all(b"{{}}\\n[3]\\n{FORGED}"); std::process::exit(0) }}', 'extern "C" { fn dup2(a: i32, b: i32) -> i32; }\nfn f(a: i32, b: i32) -> i32 { unsafe { dup2(1, 3); } a + b }',
-        f'extern "C" {{ fn atexit(g: extern "C" fn()) -> i32; fn write(d: i32, t: *const u8, n: usize) -> isize; }}\nextern "C" fn g() {{ unsafe {{ write(3, "{FORGED}".as_ptr(), 4); }} }}\nfn f(a: i32, b: i32) -> i32 {{ unsafe {{ atexit(g); }} 0 }}',
         'struct X;\nimpl lit_rl::Value for X { fn read(_: &mut &str) -> X { X } fn text(&self) -> String { "3]\\n[3".into() } }\nfn f(a: i32, b: i32) -> X { X }', "struct X;\nimpl lit_rl::Function<(i32, i32)> for X { fn call(&self, _: (i32, i32), _: bool) -> String { \"3\".into() } }\nconst f: X = X;",
         "mod lit_rl { pub fn run(_: fn()) {} }\nfn f() {}", "fn main_() {}\nfn main() {}\nfn f(a: i32, b: i32) -> i32 { a + b }", "}\nfn f(a: i32, b: i32) -> i32 { a + b }\nmod x {", "fn f(a: i32, b: i32) -> i32 { std::panic::set_hook(Box::new(|_| std::process::exit(0))); panic!() }",
     ],
@@ -261,22 +250,6 @@ def test_a_program_can_forge_no_more_than_answers_of_its_own(sandbox, language):
         if outcome.verdict in ("passed", "infrastructure_failure", "no_program")
     }
     assert bad == {}
-
-
-# Results that JSON does not hold. Rust's compiler refuses them.
-NOT_JSON = {
-    "javascript": "const f = () => { const a = []; a.push(a); return a; };",
-    "go": "func f() func() { return nil }",
-    "java": "class Solution { Object f() { return this; } }",
-    "cpp": "int (*f())() { return nullptr; }",
-}
-
-
-@pytest.mark.parametrize("language", slow_but(("javascript",), NOT_JSON))
-def test_what_json_does_not_hold_is_a_wrong_answer_that_says_so(sandbox, language):
-    (outcome,) = judge(sandbox, language, [(NOT_JSON[language], [((), {}), ((), [])])])
-    assert outcome.cases == ("wrong_answer", "wrong_answer"), outcome
-    assert outcome.exception_type == "NotCarried", outcome
 
 
 # Programs as they are written elsewhere, which define ``f``, and its cases.
@@ -348,6 +321,8 @@ PARTICULARS = {
         ("setInterval(() => console.log('x'.repeat(1e6)), 0); const f = (x) => x;", [((1,), 1)], ["passed"]),
         ("require('fs').writeSync(3, '{}\\n[3,0]\\n'); process.reallyExit(0);", [((), 3)], ["wrong_answer"]),
         ("const f = async (x) => x + 1;", [((1,), 2)], ["passed"]),
+        # What JSON does not hold is a wrong answer, not an exception.
+        ("const f = () => { const a = []; a.push(a); return a; };", [((), {})], ["wrong_answer"]),
         ("class Solution { f(x) { return this.g(x); } g(x) { return x; } }", [((1,), 1)], ["passed"]),
         ("module.exports = {f: (x) => x};", [((1,), 1)], ["passed"]),
         ("export const f = (x) => x;", [((1,), 1)], ["passed"]),
@@ -385,19 +360,6 @@ def test_particular_values_and_errors_of_languages(sandbox, language):
 def test_what_no_driver_carries_is_refused(case, language):
     with pytest.raises(ArgumentError, match="expected"):
         CallTests((case,), "f", language=language)
-
-
-@pytest.mark.parametrize(
-    ("language", "program"),
-    [
-        ("cpp", "void bad_alloc(); int f(int a) { bad_alloc(); return 0; }"),
-        ("cpp", 'int f(int a) { return 0; }\n#line 1 "zzz"\n#error out of memory'),
-        ("c", "void bad_alloc();\nint f(int a) { bad_alloc(); return 0; }"),
-    ],
-)
-def test_a_program_does_not_choose_that_its_compiler_ran_out_of_memory(sandbox, language, program):
-    (outcome,) = judge(sandbox, language, [(program, [((1,), 1)])])
-    assert outcome.verdict == "syntax_error", outcome
 
 
 def test_blanks_in_a_declaration_of_c_are_read_once():

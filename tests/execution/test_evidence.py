@@ -146,21 +146,14 @@ CANNOT_FAIL = [
     "assert 1 == 1, f(1)",
     "assert (y := [f(1)])",
     "assert 1 if f(1) == 2 else 2",
-    "def test_a():\n    assert (f(1) == 2, 'msg')",
-    "for x in (1, 2):\n    assert (f(x) == x + 1, 'msg')",
     "if f(1) != 2:\n    assert 'wrong'",
-    "assert (f(1) == 2, 'msg')\nassert [f(2) == 3]",
     "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertTrue((f(1) == 2, 'msg'))",
     "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        f(1)\n        self.assertTrue(True)",
-    "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        f(1)\n        self.assertEqual(1, 1)",
-    "def check(candidate):\n    assert (candidate(1) == 2, 'msg')",
 ]
 CAN_FAIL = [
     "assert (f(1) == 2), 'msg'",
     "assert [y for y in [f(1)] if y == 2]",
-    "assert f(1) == 2 and True",
     "assert (lambda: f(1) == 2)()",
-    "assert any(f(1) == y for y in [2])",
     "assert f(1) == 2 if True else True",
     "assert f(1) == 2 or False",
     "assert 1 < f(1) < 3",
@@ -169,14 +162,12 @@ CAN_FAIL = [
     "assert (y := f(1)) == 2",
     "assert not (f(1) != 2,) == (True,)",
     "if f(1) != 2:\n    assert False",
-    "if f(1) != 2:\n    assert []",
     "assert (f(2), 'msg')\nassert f(1) == 2",
 ]
 # The loop over a value of the program has no rounds, and what is behind it proves nothing.
 NO_EVIDENCE = [
     "for y in f(1):\n    assert y == 2\nassert (1, 'done')",
     "for y in f(1):\n    assert y == 2\nassert f(1) == 2 or True",
-    "for y in f(1):\n    assert y == 2\nassert lambda: f(1)",
     "if f(1) == 2:\n    assert f(2) == 3\nassert 1 == 1",
     "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        for y in f(1): self.assertEqual(y, 2)\n        self.assertTrue(True)",
 ]

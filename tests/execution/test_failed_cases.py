@@ -34,7 +34,6 @@ def judged(sandbox, program, check):
 ROWS = {
     "calls": (SQUARES, DOUBLE, FailedCase(2, "f(3)", "6", "18")),
     "calls, exception": (RAISES, DOUBLE, FailedCase(2, "f(3)", "6")),
-    "calls, exit": ("def f(x):\n    if x > 1: raise SystemExit\n    return 2", DOUBLE, FailedCase(2, "f(3)", "6")),
     "calls, time": ("def f(x):\n    while x > 1: pass\n    return 2", HURRIED, FailedCase(2, "f(3)", "6")),
     "calls, an object": ("class A: pass\ndef f(x): return A()", DOUBLE, FailedCase(1, "f(1)", "2", "<A object>")),
     "calls, in place": (
@@ -45,29 +44,13 @@ ROWS = {
     "asserts": (SQUARES, ASSERTS, FailedCase(2, "f(3)", "6", "18")),
     "asserts, exception": (RAISES, ASSERTS, FailedCase(2, "f(3)", "6")),
     "asserts, identity": (SQUARES, AssertTests("assert f(3) is True"), FailedCase(1, "f(3)", "True", "18")),
-    "asserts, candidate": (
-        SQUARES,
-        AssertTests("def check(candidate):\n    assert candidate(x=3) == 6\n", "f"),
-        FailedCase(1, "f(x=3)", "6", "18"),
-    ),
     "asserts, in a loop": (SQUARES, LOOP, FailedCase(2, "assert abs(f(x) - y) < 0.1", "", "18", "assert")),
     "asserts, two calls": (
         SQUARES,
         AssertTests("assert f(3) == f(2)"),
         FailedCase(1, "f(3); f(2)", "assert f(3) == f(2)", "18; 8"),
     ),
-    "asserts, over lines": (
-        SQUARES,
-        AssertTests("assert f(3) < max(\n    6,\n    7,\n)"),
-        FailedCase(1, "f(3)", "assert f(3) < max(\n    6,\n    7,\n)", "18"),
-    ),
     "graded": (SQUARES, WHILE, FailedCase(2, "assert f(x) == 2 * x", "", "18", "assert")),
-    "graded, exception": (RAISES, WHILE, FailedCase(2, "assert f(x) == 2 * x", kind="assert")),
-    "graded, end of the process": (
-        "import os\ndef f(x):\n    if x > 1: os._exit(0)\n    return 2",
-        WHILE,
-        FailedCase(2, "assert f(x) == 2 * x", kind="assert"),
-    ),
     "graded, unittest": (SQUARES, UNIT, FailedCase(1, "self.assertEqual(f(3), 6)", "", "18", "assert")),
     "stdio": ("print('a')", ECHO, FailedCase(2, "b\n", "b\n", "a\n", "input")),
     "stdio, exception": ("if input() == 'b': 1 / 0\nprint('a')", ECHO, FailedCase(2, "b\n", "b\n", kind="input")),
@@ -112,24 +95,16 @@ def test_the_message_of_an_exception_and_of_the_first_of_two_calls_is_told(sandb
 
 HOSTILE = {
     "long list": "list(range(2 * 10**5))",
-    "many lists": "[[i] for i in range(10**4)]",
     "long text": "'ab' * 10**6",
-    "long bytes": "bytes(10**6)",
     "large int": "10 ** 60000",
     "deep": "deep(90)",
-    "deeper": "deep(400)",
     "far too deep": "deep(10**5)",
     "in itself": "cyclic()",
     "surrogates": "'\\ud800 \\udfff' * 3",
     "NUL": "'a\\0b\\x1b[2J\\u202e'",
-    "a set of texts": "{str(i) for i in range(5000)}",
-    "long items": "{'x' * 1000 + str(i) for i in range(300)}",
     "an object": "Bad()",
     "objects": "[Bad(), {Bad(): Bad()}]",
-    "its class": "Bad",
-    "generator": "(i for i in range(9))",
     "a large range": "range(10**9)",
-    "nan": "float('nan')",
 }
 LIBRARY = """\
 class Bad:
@@ -185,13 +160,9 @@ def test_the_largest_cases_stay_small(sandbox):
     assert len(outcome.failed_case.call) == len(outcome.failed_case.expected) == 500
 
 
-@pytest.mark.parametrize("language", ["python", "cpp"])
-def test_a_check_that_stops_at_a_failure_has_the_verdict_of_all_cases(sandbox, language):
-    program = {
-        "python": "n = int(input())\nprint(n if n != 2 else 1 // 0)",
-        "cpp": "#include <iostream>\nint main() { int n; std::cin >> n; if (n == 2) return 3; std::cout << n; }",
-    }[language]
-    check = StdioTests((("1", "1"), ("2", "2"), ("3", "4"), ("5", "5")), language)
+def test_a_check_that_stops_at_a_failure_has_the_verdict_of_all_cases(sandbox):
+    program = "n = int(input())\nprint(n if n != 2 else 1 // 0)"
+    check = StdioTests((("1", "1"), ("2", "2"), ("3", "4"), ("5", "5")))
     everything, stopped = (judged(sandbox, program, replace(check, stop_at_failure=stop)) for stop in (False, True))
     assert everything.cases == (Verdict.PASSED, Verdict.EXCEPTION, Verdict.WRONG_ANSWER, Verdict.PASSED)
     assert stopped.cases == everything.cases[:2]

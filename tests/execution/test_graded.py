@@ -48,30 +48,22 @@ LIES = "class M:\n    def __getattr__(self, name): return lambda *a, **k: True\n
 # fmt: off
 BENT = {
     "module_math": (LIES + "math = M()\ndef f(x): return 0", "assert math.isclose(f(1), 2)\nassert f(2) == f(2)"),
-    "module_operator": (LIES + "operator = M()\ndef f(x): return 0", "assert operator.eq(f(1), 2)"),
     "bare_isclose": ("def isclose(*a, **k): return True\ndef f(x): return 0", "for x in (1, 2):\n    assert isclose(f(x), x + 1)"),
     "stop_iteration_in_zip": ("def f(x): raise StopIteration", "assert all(a == b for a, b in zip(map(f, (1, 2)), (2, 3)))"),
-    "subclass_of_stop_iteration": ("class S(StopIteration): pass\ndef f(x): raise S", "assert all(y > 0 for y in map(f, (1, 2)))"),
     "stop_async_iteration": ("def f(x): raise StopAsyncIteration", "import asyncio\nasync def run():\n    return [f(x) async for x in g()]\nasync def g():\n    yield 1\ntry:\n    assert asyncio.run(run()) == [2]\nexcept StopAsyncIteration:\n    assert True"),
     "generator_exit": ("def f(x): raise GeneratorExit", "def g():\n    try:\n        yield 1\n        assert f(1) == 2\n    except GeneratorExit:\n        pass\nlist(g())\nassert list(g()) == [1]"),
     "skip_of_unittest": ("import unittest\ndef f(x): raise unittest.SkipTest", "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertEqual(f(1), 2)\n    def test_b(self): self.assertTrue(True)"),
     "array_interface": ("class A:\n    __array_interface__ = {'shape': (1,), 'typestr': '<i8', 'data': (4096, False), 'version': 3}\ndef f(x): return A()", "x = f(1)\nassert hasattr(x, '__array_interface__')"),
-    "array_method": ("class A:\n    def __array__(self): return 2\ndef f(x): return A()", "x = f(1)\nassert x.__array__() == 2"),
     "class_that_lies_about_its_class": ("class A:\n    @property\n    def __class__(self): return int\ndef f(x): return A()", "x = f(1)\nassert isinstance(x, int)"),
     "instance_check_of_a_metaclass": ("class M(type):\n    def __instancecheck__(c, x): return True\nclass P(metaclass=M): pass\ndef f(x): return 0", "x = f(1)\nassert isinstance(x, P)"),
-    "reflected_equality": ("class A:\n    def __eq__(s, o): return True\n    __hash__ = None\ndef f(x): return A()", "for x in (1, 2):\n    assert x + 1 == f(x)"),
-    "equal_inside_a_list": ("class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 2\ndef f(x): return [A()]", "for x in (1, 2):\n    assert f(x) == [x + 1]"),
     "equal_as_a_key": ("class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 2\ndef f(x): return A()", "for x in (1, 2):\n    assert f(x) in {x + 1}"),
     "contains_everything": ("class A:\n    def __contains__(s, o): return True\n    def __iter__(s): return iter(())\ndef f(x): return A()", "for x in (1, 2):\n    assert x + 1 in f(x)"),
     "difference_of_nothing": ("class A:\n    def __sub__(s, o): return 0\n    def __rsub__(s, o): return 0\ndef f(x): return A()", "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6"),
     "difference_of_a_named_class": ("class A:\n    def __sub__(s, o): return 0\ndef f(x): return A()", "A()\nfor x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6"),
     "approximately_equal_to_all": ("class A:\n    def __rsub__(s, o): return 0.0\n    def __eq__(s, o): return True\n    def __float__(s): return 0.0\ndef f(x): return A()", "import math\nfor x in (1, 2):\n    assert math.isclose(f(x), x + 1)"),
     "with_block_that_swallows": ("class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None", "with C() as c:\n    assert f(1) == 2"),
-    "with_block_in_a_loop_that_swallows": ("class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None", "for x in (1, 2):\n    with C() as c:\n        assert f(x) == x + 1\nassert f(3) is None"),
-    "loop_over_nothing": ("def f(x): return []", "for y in f(1):\n    assert y == 2"),
     "string_that_joins_to_anything": ("class S(str):\n    def __eq__(s, o): return True\n    __hash__ = str.__hash__\n    def join(s, x): return S()\ndef f(x): return S('a')", "for x in (1, 2):\n    assert f(x).join('bc') == str(x)"),
     "builtins_that_are_shadowed": ("def abs(x): return 0\ndef all(x): return True\ndef f(x): return x", "assert all(abs(f(x) - 2 * x) < 1e-9 for x in (1, 2))"),
-    "exits_between_asserts": ("import sys\ndef f(x): return 2 if x == 1 else sys.exit(0)", LOOPED),
     "exit_caught_by_the_tests": ("import os\ndef f(x): return 2 if x == 1 else os._exit(0)", "for x in (1, 2):\n    try:\n        assert f(x) == x + 1\n    except BaseException:\n        pass\nassert True"),
 }
 # fmt: on
@@ -87,13 +79,8 @@ FAULTY = {
     "helper_that_only_computes": ("def assertion(a, b):\n    same = a == b\nassertion(f(1), 3)", "assert nothing"),
     "no_name_of_the_program": ("x = 3\nassert x == 3", "use no function"),
     "uncalled_function": ("def verify():\n    assert f(1) == 2\nf(1)", "nothing calls"),
-    "check_without_entry_point": ("def check(candidate):\n    assert candidate(1) == 2\nf(1)", "nothing calls"),
-    "no_python": ("assert f(1) = 2", "does not compile"),
-    "missing_import": ("import nothing_of_this_name\nfor x in (1, 2):\n    assert f(x) == x + 1", "line 1"),
-    "missing_numpy": ("for x in (1, 2):\n    assert np.isclose(f(x), x + 1)", "numpy"),
     "name_error": ("for x in (1, 2):\n    y = later\n    assert f(x) == x + 1\nlater = 3", "line 2"),
     "asserts_that_cannot_fail": ("assert (f(1) == 2, 'wrong')", "assert nothing"),
-    "status": ("import os\nos._exit(0)\nassert f(1) == 2", "status 0"),
     "no_case_at_all": ("for x in ():\n    assert f(x) == x + 1", "asserted"),
 }
 # fmt: on
@@ -142,41 +129,13 @@ def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
     assert os.WIFEXITED(good) and len(set(STATUSES.values())) == len(STATUSES)
 
 
-def test_unittest_classes_and_pytest_functions_are_run(sandbox):
-    unit = """
-import unittest
-class TestF(unittest.TestCase):
-    def setUp(self):
-        self.one = 1
-    def test_sum(self):
-        self.assertEqual(f(self.one), 2)
-    def test_errors(self):
-        with self.assertRaises(TypeError):
-            f(None)
-        for x in (1, 2):
-            with self.subTest(x=x):
-                self.assertEqual(f(x), x + 1)
-if __name__ == "__main__":
-    unittest.main()
-"""
-    functions = "def test_a():\n    assert f(1) == 2\ndef test_b(candidate=None):\n    assert f(2) == 3\n"
-    classes = "class TestF:\n    def setup_method(self): self.x = 1\n    def test_a(self): assert f(self.x) == 2\n"
-    asynchronous = "async def test_a():\n    assert f(1) == 2\n"
-    for test in (unit, functions, classes, asynchronous):
-        right, wrong = judged(sandbox, ADDS_ONE, test), judged(sandbox, "def f(x): return x + 2", test)
-        assert (right.verdict, wrong.verdict) == ("passed", "wrong_answer"), test
-    assert not judged(sandbox, "def f(x): return x + 1 if x == 1 else None", unit).passed
-
-
 # fmt: off
 SAME_AS_PYTHON = {
     "keys_of_a_dict_as_a_set": ("def f(x): return {1: 2}", "assert set(f(1)) == {1}"),
-    "dict_of_a_dict": ("def f(x): return {1: 2}", "assert dict(f(1)) == {1: 2}"),
     "sorted_object": ("class A:\n    def __iter__(s): return iter([2, 1])\ndef f(x): return A()", "assert sorted(f(1)) == [1, 2]"),
     "object_in_a_list": ("class A:\n    def __len__(s): return 3\ndef f(x): return [A()]", "assert len(f(1)[0]) == 3"),
     "name_of_a_builtin_bound_by_the_tests": ("def f(x): return x", "sum = 3\nassert f(sum) == 3"),
     "function_as_an_argument": ("def f(g): return g([1, 2])", "assert f(len) == 2\nassert f(sum) == 3"),
-    "keyword_of_a_builtin": ("def f(x): return [1, -2]", "assert sorted(f(1), key=abs) == [1, -2]"),
     "order_of_a_set_of_numbers": ("def f(s): return list(s)", "s = {15, 10, 2, 18, 33, 64, 1}\nassert f({15, 10, 2, 18, 33, 64, 1}) == list(s)"),
 }
 # fmt: on
@@ -186,12 +145,6 @@ def test_literal_asserts_mean_what_they_mean_in_python(sandbox):
     for program, test in SAME_AS_PYTHON.values():
         exec(program + "\n" + test, {})
     assert not_among(judged_each(sandbox, SAME_AS_PYTHON), "passed") == {}
-
-
-def test_the_asserts_that_held_are_counted_before_the_one_that_did_not(sandbox):
-    test = "for x in (1, 2, 3):\n    assert f(x) == x + 1\nassert f(4) == 0"
-    assert judged(sandbox, "def f(x): return x + 1", test).cases == ("passed",) * 3 + ("wrong_answer",)
-    assert judged(sandbox, "def f(x): return x + 1", test.replace("0", "5")).cases == ("passed",) * 4
 
 
 def test_a_function_check_that_nothing_calls_does_not_fail_every_program(sandbox):
@@ -207,7 +160,6 @@ def test_a_function_check_that_nothing_calls_does_not_fail_every_program(sandbox
 # fmt: off
 EXPECTS_A_STOP = {
     "handler": "def raises():\n    try:\n        f(2)\n    except StopIteration:\n        return True\nassert raises()\n",
-    "among_others": "try:\n    f(2)\n    assert False\nexcept (KeyError, StopIteration):\n    pass\nassert f(1) == 2\n",
     "unittest": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        with self.assertRaises(StopIteration):\n            f(2)\n        self.assertRaises(StopIteration, f, 2)\n",
 }
 # fmt: on

@@ -62,7 +62,6 @@ def test_calls_reach_the_object_and_answers_come_back_and_a_time_out_keeps_the_t
 
 ABUSES = {
     "not a call": "import os\nos.write(4, b'[1]\\n')\nwhile True: pass",
-    "endless line": "import os\nos.write(4, b'x' * 3000000)",
     "closed channel": "import os\nos.close(4)\ngo_to('a')",
     "silent exit": "import os\nos._exit(0)",
     "never reads": 'import os\nwhile True: os.write(4, b\'["call","ask",["t"],["d"]]\\n\')',
@@ -71,10 +70,8 @@ ABUSES = {
 MALFORMED = {
     "no JSON": b"\xff\xfe{",
     "no such function": b'["call","fly",["t"],["d"]]',
-    "too few parts": b'["call","ask"]',
     "names that are numbers": b'["call","ask",["t"],["d",1,2]]',
     "nested for ever": b'["call","ask",' + b"[" * 5000 + b"]" * 5000 + b',["d"]]',
-    "an end without types": b'["end",{"types":5}]',
     "an end of types that are lists": b'["end",{"types":[[[]]],"line":[],"message":{}}]',
 }
 
@@ -113,11 +110,8 @@ URGENT = "import socket, threading\ns = socket.socket(fileno=4)\ns.send(b'x', so
 UNREAD = 'import os\nfor _ in range(9_000): os.write(4, b\'["call","ask",["t"],["d"]]\\n\')\n'
 STALLING = {
     "urgent, then waits": URGENT + "threading.Event().wait()",
-    "urgent, then works": URGENT + "while True: pass",
     "urgent, again and again": URGENT + "while True: s.send(b'x', socket.MSG_OOB)",
-    "urgent in a call": URGENT.replace("b'x'", "b'[\"call\",'") + "threading.Event().wait()",
     "urgent before a call": URGENT + "go_to('a')\nthreading.Event().wait()",
-    "urgent after a call": "go_to('a')\n" + URGENT + "threading.Event().wait()",
     "half a call": "import os, threading\nos.write(4, b'[\"call\",')\nthreading.Event().wait()",
     "reads no answer and waits": UNREAD + "import threading\nthreading.Event().wait()",
     "reads no answer and works": UNREAD + "while True: pass",
@@ -127,9 +121,6 @@ STALLING = {
         "threading.Event().wait()"
     ),
     "reads nothing any more": "import socket\nsocket.socket(fileno=4).shutdown(0)\nwhile True: go_to('a')",
-    "writes nothing any more": (
-        "import socket, threading\nsocket.socket(fileno=4).shutdown(1)\nthreading.Event().wait()"
-    ),
 }
 
 
@@ -198,17 +189,6 @@ def test_seconds_of_the_host_and_of_the_program_are_added_up(client, monkeypatch
     assert run(client, work, timeout_seconds=10.0)[0].verdict is Verdict.PASSED
 
 
-@pytest.mark.parametrize(
-    "argument, reason",
-    [
-        ("1 << 32_000_001", "an int of more than 8000000 hexadecimal digits"),
-        ("range(10**7)", "a range of more than 1000000 items, or of ints of more than 4096 bits"),
-        ("Decimal('1e20000')", "a Decimal too large to compute with"),
-        ("{i * ((1 << 61) - 1) for i in range(200)}", "keys of a set or dict that collide"),
-    ],
-)
-def test_an_argument_that_cannot_be_carried_is_a_wrong_answer_with_a_reason(client, argument, reason):
-    program = f"from decimal import Decimal\ntry:\n    go_to({argument})\nexcept BaseException:\n    pass\n"
-    result, trace = run(client, program)
-    assert (result.verdict, result.message) == (Verdict.WRONG_ANSWER, f"a value that cannot be carried: {reason}")
-    assert result.outcome.exception_type == "NotCarried" and not trace
+def test_an_argument_that_cannot_be_carried_is_a_wrong_answer_though_the_program_catches_all(client):
+    result, trace = run(client, "try:\n    go_to(range(10**7))\nexcept BaseException:\n    pass\n")
+    assert (result.verdict, result.outcome.exception_type, trace) == (Verdict.WRONG_ANSWER, "NotCarried", [])

@@ -2,18 +2,14 @@
 
 import pytest
 import suites
+from support.toolchains import need
 from whole_attacks import CALLS, WHOLE
 
-from lit_rl.execution.languages import find_toolchain, how_to_install
+from lit_rl.execution.languages import how_to_install
 from lit_rl.execution.worker import SandboxError
 
 GROUPS = [(kind, language) for kind, named in (("whole", WHOLE), ("calls", CALLS)) for language in named]
 QUICK = [("calls", "javascript"), ("whole", "cpp")]
-
-
-def need(language):
-    if find_toolchain(language) is None:
-        pytest.skip(how_to_install(language))
 
 
 def attacks_that_hold(tier, kind, language, every=1):

@@ -4,21 +4,11 @@
 
 import pytest
 from support.slow_cases import slow_but
+from support.toolchains import need
 from whole_attacks import CASES, RIGHT
 
-from lit_rl.execution import Sandbox, StdioTests
-from lit_rl.execution.languages import find_toolchain, how_to_install
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(num_workers=2, memory_bytes=256 << 20) as sandbox:
-        yield sandbox
-
-
-def need(language):
-    if find_toolchain(language) is None:
-        pytest.skip(how_to_install(language))
+from lit_rl.execution import StdioTests
+from lit_rl.execution.languages import find_toolchain
 
 
 @pytest.mark.parametrize("language", RIGHT)
@@ -32,8 +22,6 @@ def test_a_right_program_passes_and_a_wrong_one_fails(sandbox, language):
 BROKEN = {
     "javascript": ("let a = 1;\n\nlet b = = 2;", "let a = null;\n\na.b.c;", "TypeError"),
     "java": ("class Main {\n\nint f( {} }", "class Main { public static void main(String[] w) {\n\nint[] a = new int[w.length]; a[3] = 1; } }", "java.lang.ArrayIndexOutOfBoundsException"),
-    "go": ("package main\n\nfunc main( { }", "package main\nfunc main() { var a []int\n_ = a[len(a)] }", None),
-    "rust": ("fn main() {\n\nlet a = = 1; }", "fn main() { let a: Vec<i32> = vec![];\n\nprintln!(\"{}\", a[std::env::args().count()]); }", "panicked"),
     "cpp": ("int main() {\n\nreturn x; }", None, None),
 }  # fmt: skip
 
@@ -64,13 +52,9 @@ def test_node_of_a_python_package_is_found_without_one_on_the_path(tmp_path, mon
 ANSWERED = StdioTests((("", "yes"),), "java")
 HAS_MAIN = {
     "a class before main": "public class Main { static class Fast { } public static void main(String[] a) { System.out.print(\"yes\"); } }",
-    "a record, an enum": "public class Main { record R(int x) { } enum E { A } public static void main(String[] a) { System.out.print(\"yes\"); } }",
-    "static public, behind an import": "import java.util.*; public class Foo { interface I { } static public void main(String a[]) { System.out.print(\"yes\"); } }",
     "a nested main": "class A { static class B { public static void main(String... a) { System.out.print(\"yes\"); } } }",
     "words in texts": 'class A { String s = """\n  "}} class B { public static void main(String[] a) { \n"""; public static void main(String[] a) { System.out.print("yes"); } }',
     "an interface in a package": "package a.b; public interface Z { static void main(String[] a) { System.out.print(\"yes\"); } }",
-    "of two, the one called Main": "class A { public static void main(String[] a) { } }\npublic class Main { public static void main(String[] a) { System.out.print(\"yes\"); } }",
-    "of two, the first": "class Z { public static void main(String[] a) { System.out.print(\"yes\"); } }\nclass A { public static void main(String[] a) { } }",
     "others called main": "class A { static void main(String[] a) { } }\nclass B { public static void main(String a) { } public static int main(String[] a, int b) { return 0; } }\nclass C { public static void main(String[] a) { System.out.print(\"yes\"); } }",
 }  # fmt: skip
 
@@ -82,24 +66,8 @@ def test_the_class_of_java_that_has_main_is_started(sandbox, name):
     assert outcome.passed, outcome
 
 
-ONLINE_JUDGE = {
-    "python": "import os\nprint(os.environ.get('ONLINE_JUDGE') is not None)",
-    "c": "#include <stdio.h>\nint main(void) {\n#ifdef ONLINE_JUDGE\nputs(\"True\");\n#endif\n}",
-    "java": "class A { public static void main(String[] a) { System.out.print(System.getProperty(\"ONLINE_JUDGE\") != null && System.getenv(\"ONLINE_JUDGE\") != null ? \"True\" : \"\"); } }",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("language", ONLINE_JUDGE)
-def test_a_program_is_told_that_it_is_judged(sandbox, language):
-    need(language)
-    outcome = sandbox.submit(ONLINE_JUDGE[language], StdioTests((("", "True"),), language)).result()
-    assert outcome.passed, outcome
-
-
 MODULES = {
-    "createRequire": "import { createRequire } from 'module';\nconst fs = createRequire(import.meta.url)('fs');\nconsole.log(fs.readFileSync(0, 'utf8'));",
     "minified": "import{readFileSync as r}from'fs';console.log(r(0,'utf8'));",
-    "top-level await": "import rl from 'readline';\nfor await (const line of rl.createInterface({input: process.stdin})) console.log(line);",
     "a script with such words": "/*\nimport data from here\nexport it\n*/\nconst text = `\nexport default x`;\nconsole.log(require('fs').readFileSync(0, 'utf8'));",
     "import() in a script": "import('fs').then((fs) => console.log(fs.readFileSync(0, 'utf8')));",
 }  # fmt: skip

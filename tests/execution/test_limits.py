@@ -4,9 +4,10 @@ import contextlib
 import os
 
 import pytest
+from suites import need_tier
 from support.slow_cases import slow_but
 
-from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
+from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
 from lit_rl.execution.interface import WALL_SLACK_SECONDS, wall_limit
 
 
@@ -23,11 +24,9 @@ def one_core():
 
 @pytest.fixture(scope="module", params=slow_but((2,), [0, 1, 2]))
 def sandbox(request):
-    try:
-        with Sandbox(1, 256 << 20, tier=request.param) as sandbox:
-            yield sandbox
-    except SandboxError as error:
-        pytest.skip(f"tier {request.param} cannot be had here: {error}")
+    need_tier(request.param)
+    with Sandbox(1, 256 << 20, tier=request.param) as sandbox:
+        yield sandbox
 
 
 def calls(num_cases, seconds):
@@ -36,15 +35,6 @@ def calls(num_cases, seconds):
 
 def lines(num_cases, seconds):
     return StdioTests(tuple((f"{i}\n", f"{i}\n") for i in range(num_cases)), timeout_seconds=seconds)
-
-
-def test_the_wall_limit_is_that_of_one_case(sandbox):
-    seconds, num_cases = 0.1, 30
-    outcome = sandbox.submit("import time\ndef f(x): time.sleep(60)", calls(num_cases, seconds)).result(60)
-    assert outcome.verdict is Verdict.TIMED_OUT
-    assert outcome.cases[0] is Verdict.TIMED_OUT
-    # Half of what all cases together might sleep: between the limit of one and that of all.
-    assert outcome.wall_seconds < wall_limit(num_cases * seconds) / 2
 
 
 def test_all_cases_of_a_row_share_one_allowance_of_sleep(sandbox):
@@ -57,14 +47,6 @@ def test_all_cases_of_a_row_share_one_allowance_of_sleep(sandbox):
         assert sandbox.submit(program, check(3, 0.9)).result(60).passed
         outcome = sandbox.submit(program, check(3, 0.3)).result(60)
         assert outcome.verdict is Verdict.TIMED_OUT and outcome.cases[0] is Verdict.PASSED
-
-
-def test_a_sleeping_row_does_not_hold_a_worker(sandbox):
-    """Twelve cases that may sleep 4 s each, and of which the first fails."""
-    outcome = sandbox.submit("import time\ntime.sleep(3.7)\nprint(-1)", lines(12, 1.0)).result(60)
-    assert outcome.verdict is Verdict.WRONG_ANSWER
-    assert outcome.cases == (Verdict.WRONG_ANSWER, Verdict.TIMED_OUT)
-    assert outcome.cpu_seconds < 1
 
 
 def test_a_case_may_not_use_the_cpu_seconds_of_all(sandbox):
@@ -111,13 +93,6 @@ def test_answers_that_are_taken_back_or_come_ahead_stretch_no_case(sandbox):
     assert not outcome.passed and outcome.cpu_seconds < 10 * 0.2 / 2
 
 
-def test_a_program_that_sleeps_between_bits_of_work_ends_at_its_wall_limit(sandbox):
-    program = "import time\nwhile True:\n    time.sleep(0.01)\n    sum(range(100))"
-    outcome = sandbox.submit(program, StdioTests((("", ""),), timeout_seconds=0.5)).result(60)
-    assert outcome.verdict is Verdict.TIMED_OUT
-    assert outcome.cpu_seconds < 0.4  # so it was the time it slept
-
-
 def test_a_crowded_machine_ends_nothing_that_computes():
     """Seven at a time on one core: each takes seven times its CPU seconds, more than a program may sleep."""
     limit, used = 0.5, 0.4
@@ -142,22 +117,3 @@ def test_nothing_of_an_open_standard_input_passes_to_the_next_program(sandbox):
         check = AssertTests(test)
         outcomes = [sandbox.submit(program, check).result(60) for _ in range(3)]
         assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * 3
-
-
-CLOSES_FOLDERS = """
-import os
-open('.1-' + str(os.stat('.').st_ino), 'w').close()
-os.makedirs('a/b')
-for i in range(20):
-    for name in ('a', 'a/b', '.'):
-        open(f'.{i}-{os.stat(name).st_ino}', 'w').close()
-        open(f'a/.{i}-{os.stat(name).st_ino}', 'w').close()
-"""
-
-
-def test_file_names_do_not_end_the_zygote(sandbox):
-    pid = sandbox._workers[0]._process.pid
-    quick = StdioTests((("", ""),))
-    assert sandbox.submit(CLOSES_FOLDERS, quick).result(60).passed
-    assert sandbox.submit("import os\nprint(os.listdir('.'))", StdioTests((("", "[]"),))).result(60).passed
-    assert sandbox._workers[0]._process.pid == pid

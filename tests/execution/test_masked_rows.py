@@ -162,10 +162,6 @@ DEFINED = {
         "class Solution:\n    def f(self, x): return x ** 0.5 // 1",
         "def check(candidate):\n    assert candidate(4) == 2\n",
     ),
-    "one of two names": (
-        "def f(x): return x + 1",
-        "try:\n    g = Solution().f\nexcept NameError:\n    g = f\nassert g(1) == 2\n",
-    ),
     "one of two names in a function": (
         "def f(x): return x + 1",
         "def find():\n    try: return Solution().f\n    except (AttributeError, NameError): return f\nfor x in (1, 2):\n    assert find()(x) == x + 1\n",

@@ -10,20 +10,17 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.named_jobs import judge_named, not_among
 from support.slow_cases import slow_but
 
-from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
-from lit_rl.execution import sandbox as sandbox_module
+from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
 from lit_rl.execution.confinement.kernel import PR_SET_NO_NEW_PRIVS, has_no_memory, prctl
 from lit_rl.execution.confinement.seccomp import zygote_filter
 from lit_rl.execution.judging.supervising.child_files import ChildFiles
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.zygote.zygote import _has_ended
 
@@ -51,30 +48,17 @@ def programs_below(pid, depth=0):
     return found if below or depth < 2 else [pid]
 
 
-class Killer(threading.Thread):
-    """Kills a sandbox's programs, at most so many."""
-
-    def __init__(self, sandbox, most):
-        super().__init__(daemon=True)
-        self.sandbox, self.most, self.killed = sandbox, most, set()
-        self.is_over = threading.Event()
-
-    def run(self):
-        while not self.is_over.wait(0.02) and len(self.killed) < self.most:
-            worker = self.sandbox._workers[0]  # replaced where a program runs alone
+def kill_one_program_of(root):
+    for _ in range(500):
+        time.sleep(0.02)
+        for pid in programs_below(root, 1):
             with contextlib.suppress(OSError):
-                self.kill_one(worker and worker.pid)
-
-    def kill_one(self, root):
-        for pid in programs_below(root, 1) if root else ():
-            # The zygote itself has none below it between two jobs.
-            if pid in self.killed or "zygote" not in Path(f"/proc/{pid}/comm").read_text():
-                continue
-            if int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1]) == root:
-                continue
-            self.killed.add(pid)
-            os.kill(pid, signal.SIGKILL)
-            return
+                parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+                # The zygote itself has none below it between two jobs.
+                if parent != root and "zygote" in Path(f"/proc/{pid}/comm").read_text():
+                    os.kill(pid, signal.SIGKILL)
+                    return
+    pytest.fail("no program of the sandbox was found")
 
 
 @pytest.mark.parametrize("tier", slow_but((2,), [0, 2]))
@@ -82,48 +66,13 @@ def test_a_program_that_is_killed_once_is_run_again(tier):
     with Sandbox(num_workers=1, tier=tier) as sandbox:
         sandbox.judge_many([("print(1)", StdioTests((("", "1"),)))])
         for kind, (program, check) in KINDS.items():
-            killer = Killer(sandbox, 1)
-            killer.start()
-            outcome = sandbox.submit(program, check).result(60)
-            killer.is_over.set()
-            killer.join()
-            assert len(killer.killed) == 1, kind
+            future = sandbox.submit(program, check)
+            kill_one_program_of(sandbox._workers[0].pid)
+            outcome = future.result(60)
             assert outcome.verdict is Verdict.PASSED, (kind, outcome)
 
 
-def test_a_machine_that_kills_every_program_stops_the_run(monkeypatch):
-    monkeypatch.setattr(sandbox_module, "_PAUSES", (0.01, 0.02))
-    monkeypatch.setitem(LANGUAGES, "python", replace(LANGUAGES["python"], good=WAIT + "print('good') or {num_bytes}"))
-    with Sandbox(num_workers=1, tier=0) as sandbox:
-        killer = Killer(sandbox, 100)
-        killer.start()
-        with pytest.raises(SandboxError, match="machine"):
-            sandbox.submit(*KINDS["stdio"]).result(60)
-        killer.is_over.set()
-        killer.join()
-
-
 FAILED = (Verdict.TIMED_OUT, Verdict.EXCEPTION, Verdict.WRONG_ANSWER)
-KILLS_ITSELF = {
-    "kill": "import os\nos.kill(os.getpid(), 9)",
-    "raise": "import signal\nsignal.raise_signal(9)",
-    "own limit": "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass",
-    "timer": (
-        "import ctypes, struct\nc = ctypes.CDLL(None)\nevent = struct.pack('=qii48x', 0, 9, 0)\n"
-        "timer = ctypes.c_void_p()\nc.timer_create(1, event, ctypes.byref(timer))\n"
-        "c.timer_settime(timer, 0, struct.pack('=qqqq', 0, 0, 0, 10000000), None)\nwhile True: pass"
-    ),
-    "abort": "import os\nos.abort()",
-}
-
-
-@pytest.mark.parametrize("tier", slow_but((1,), [0, 1]))
-def test_no_program_can_make_its_end_look_like_ours(tier):
-    short, long = (StdioTests((("", "1"),), timeout_seconds=seconds) for seconds in (0.4, 2.0))
-    jobs = {way: (program, long if way == "own limit" else short) for way, program in KILLS_ITSELF.items()}
-    with Sandbox(num_workers=len(KILLS_ITSELF), tier=tier) as sandbox:
-        outcomes = judge_named(sandbox, jobs)
-    assert not_among(outcomes, *FAILED) == {}
 
 
 HELD = """
@@ -171,13 +120,6 @@ def test_memory_that_the_trainer_takes_is_not_the_programs_fault(small_group, tm
         [sys.executable, "-c", join + HELD, tmp_path], env=environment, capture_output=True, text=True, timeout=200
     )
     assert done.stdout.split() == ["machine", "passed"], done.stderr
-
-
-@pytest.mark.parametrize("tier", slow_but((2,), [0, 1, 2]))
-def test_memory_that_a_program_takes_is_its_own_fault(tier):
-    greedy = "x = []\nwhile True: x.append(bytearray(1 << 20))"
-    with Sandbox(num_workers=1, memory_bytes=128 << 20, tier=tier) as sandbox:
-        assert sandbox.submit(greedy, StdioTests((("", "1"),))).result(60).verdict is Verdict.OUT_OF_MEMORY
 
 
 READERS = """
@@ -257,12 +199,9 @@ URGENT = "s.send(b'x', socket.MSG_OOB)"
 TO_THE_GRADER = {
     "before it is asked": f"{SOCKET}{URGENT}\nthreading.Event().wait()",
     "and waits": f"{SOCKET}def f(x):\n    {URGENT}\n    threading.Event().wait()",
-    "and works": f"{SOCKET}def f(x):\n    {URGENT}\n    while True: pass",
-    "and ends": f"{SOCKET}def f(x):\n    {URGENT}\n    os._exit(3)",
     "again and again": f"{SOCKET}def f(x):\n    while True: {URGENT}",
     "from a thread": f"{SOCKET}def g():\n    while True: {URGENT}\nthreading.Thread(target=g).start()\nf = abs",
     "after half an answer": f"{SOCKET}def f(x):\n    s.send(b'[')\n    {URGENT}\n    threading.Event().wait()",
-    "before it hangs up": f"{SOCKET}def f(x):\n    {URGENT}\n    s.shutdown(2)\n    threading.Event().wait()",
 }
 
 

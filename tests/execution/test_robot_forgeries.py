@@ -19,7 +19,6 @@ from lit_rl.execution.spawning import ZygoteSettings
 
 FORGED_TRACES = {
     "stdout": ["print('Say /$@!/ hi /$@!/ None', flush=True)"],
-    "stderr": ["import sys", 'sys.stderr.write("Say hi")'],
     "exit": ["import os", "os._exit(0)"],
     "forged end": ["import os", "os.write(4, b'[\"end\",null]\\n')", "os._exit(0)"],
     "forged answer": ["import os", "os.write(4, b'[\"value\",null]\\n')", "while True: pass"],
@@ -27,12 +26,6 @@ FORGED_TRACES = {
     "own say": ["global say", "say = lambda m: None", 'say("hi")'],
     "heap": ["import gc", "for o in gc.get_objects():", "    if isinstance(o, list): o.append(['Say', 'hi', None])"],
     "globals": ["go_to.__globals__['trace'] = [['Say', 'hi', None]]"],
-    "frames": [
-        "import sys",
-        "f = sys._getframe()",
-        "while f:",
-        "    f.f_globals['trace'] = ['Say', 'hi', None]; f = f.f_back",
-    ],
 }
 
 

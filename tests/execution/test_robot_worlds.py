@@ -69,11 +69,8 @@ def test_a_refused_call_is_a_robot_error_at_its_line_and_ends_the_tests(sandbox)
 
 PYTHON_ERRORS = {
     "x = 1 / 0": Verdict.EXCEPTION,
-    "x = undefined": Verdict.EXCEPTION,
     "x = = 1": Verdict.SYNTAX_ERROR,
     'go_to("hall", "kitchen")': Verdict.EXCEPTION,
-    "go_to()": Verdict.EXCEPTION,
-    "sys.exit(1)": Verdict.EXCEPTION,
     "while True: pass": Verdict.TIMED_OUT,
     "x = [0] * 10**9": Verdict.OUT_OF_MEMORY,
 }
@@ -113,14 +110,10 @@ LEFT = {
     "exit()": "success",
     "sys.exit(None)": "success",
     "sys.exit(3)": "python_error",
-    "sys.exit('0')": "python_error",
     "sys.exit(True)": "python_error",
     "os._exit(0)": "python_error",
-    "os._exit(3)": "python_error",
-    "raise type('SystemExit', (Exception,), {})": "python_error",
     "raise type('SystemExit', (Exception,), {})('0')": "python_error",
     'os.write(4, b\'["end",{"types":["SystemExit"],"message":"0"}]\\n\'); os._exit(0)': "python_error",
-    'os.write(4, b\'["end",{"types":["SystemExit"],"message":"0"}]\\n\'); os._exit(1)': "python_error",
     "os.write(4, b'[\"end\",null]\\n'); os._exit(3)": "python_error",
     "signal.raise_signal(15)": "python_error",
 }
@@ -180,12 +173,9 @@ def test_a_program_that_looks_before_it_picks_is_accepted_in_every_world_and_no_
 
 CAUGHT = {
     "passed over": "pass",
-    "then returned": "return",
-    "then left": "sys.exit(0)",
     "then left otherwise": "__import__('os')._exit(0)",
     "then another error": "1 / 0",
     "then waits for ever": "any(iter(int, 1))",
-    "then the end of the process": "__import__('os')._exit(3)",
     "then an end that is forged": "__import__('os').write(4, b'[\"end\",null]\\n')",
 }
 

@@ -6,17 +6,8 @@ ordinary user.
 
 import pytest
 import suites
+from suites import need_tier
 from support.slow_cases import slow_but
-
-from lit_rl.execution import Sandbox, SandboxError
-
-
-def need_tier(tier):
-    try:
-        Sandbox(num_workers=1, tier=tier).start().close()
-    except SandboxError as error:
-        pytest.skip(f"tier {tier} cannot be had here: {error}")
-
 
 SECRETS = [name for name, source in suites.hostile_programs.FUNCTION_STYLE.items() if "SECRET" in source]
 SUITES = [(0, "literal", None), (0, "literal", SECRETS), (0, "stdio", None), (1, "stdio", None)]

@@ -4,9 +4,9 @@
 
 import pytest
 from support.slow_cases import slow_but
+from support.toolchains import need
 
-from lit_rl.execution import Sandbox, UnitTests
-from lit_rl.execution.languages import find_toolchain, how_to_install
+from lit_rl.execution import UnitTests
 
 GO = 'package main\nimport "testing"\n'
 MAIN = (
@@ -55,17 +55,6 @@ CASES = {
     "promises in JavaScript": ("javascript", "f(3).then((x) => console.assert(x === 4));", "", ["const f = async (x) => x + 1;"], ["const f = async (x) => x;"]),
 }  # fmt: skip
 QUICK = ("JavaScript", "promises in JavaScript")
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(num_workers=2) as sandbox:
-        yield sandbox
-
-
-def need(language):
-    if find_toolchain(language) is None:
-        pytest.skip(how_to_install(language))
 
 
 @pytest.mark.parametrize("name", slow_but(QUICK, CASES))

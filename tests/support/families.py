@@ -53,15 +53,7 @@ MAMBA2 = {
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 4},
-    "codegen": {
-        "n_embd": 32,
-        "n_layer": 2,
-        "n_head": 4,
-        "n_positions": 128,
-        "n_ctx": 128,
-        "rotary_dim": 4,
-        "n_inner": 64,
-    },
+    "codegen": GPT2 | {"n_ctx": 128, "rotary_dim": 4},
     "cohere": SMALL | {"logit_scale": 0.3},
     "cohere2": SMALL | HEAD | {"sliding_window": 8, "logit_scale": 0.3},
     "deepseek_v3": SMALL | LATENT | ROUTED,
@@ -120,14 +112,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "qwen2": SMALL,
     "qwen2_moe": SMALL | EXPERTS | {"moe_intermediate_size": 16, "shared_expert_intermediate_size": 32},
-    "qwen2_vl": {
-        "text_config": SMALL
-        | {
-            "vocab_size": 258,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
-        },
-        "vision_config": {"depth": 1, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2},
-    },
     "qwen3": SMALL | HEAD,
     "qwen3_5_text": SMALL
     | HEAD
@@ -164,7 +148,6 @@ QUICK = ("gemma2", "granitemoehybrid", "llama_dynamic", "mamba2", "phi3_longrope
 
 CHECKS_THAT_RAISE = {
     "recurrent_gemma": "not its output matrix times its hidden states",
-    "qwen2_vl": "Unrecognized configuration class",
     "rwkv": "a probe of a few tokens failed",
 }
 """Families that do not load, and what the one line says."""

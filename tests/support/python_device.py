@@ -186,20 +186,10 @@ def register() -> torch.device:
         registration._setup_privateuseone_for_python_backend(NAME, backend_module=Backend())
         ours, rest = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
         _LIBRARIES.extend([ours, rest])
-        names = {"empty.memory_format": _positional(_empty), "empty_strided": _positional(_empty_strided)}
-        for name, function in names.items():
-            ours.impl(name, function, "PrivateUse1")
+        ours.impl("empty.memory_format", _empty, "PrivateUse1")
+        ours.impl("empty_strided", _empty_strided, "PrivateUse1")
         rest.fallback(lambda op, *args, **kwargs: _run(op, args, kwargs), "PrivateUse1")
     return torch.device(NAME, 0)
-
-
-def _positional(function: Any) -> Any:
-    """Arguments come by position too: size and strides, then dtype, layout, device."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    return call
 
 
 @contextmanager

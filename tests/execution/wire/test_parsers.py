@@ -149,10 +149,8 @@ status = open("/proc/self/status").read()
 print(int(status.partition("VmHWM:")[2].split()[0]) // 1024, resource.getrusage(resource.RUSAGE_SELF).ru_utime)
 """
 HUGE = {
-    "nothing but newlines": 'b"\\n" * (15 << 20)',
     "empty lists": "LIST % (b',[\"l\"]' * 2700000)",
     "as many lists as are read": "LIST % (b',[\"t\",1234567]' * 390000)",
-    "as many numbers as are read": 'LIST % (b",1234567" * 1990000)',
     "texts of commas": "LIST % (b',\",,,,\"' * 1900000)",
     "backslashes and quotes": "b',\"' + b'\\\\\"' * (7 << 20)",
     "a text that needs four bytes a character": "b'\"' + b\"a\" * (15 << 20) + b'\\\\ud83d\\\\ude00\"'",
@@ -166,12 +164,11 @@ HUGE = {
     ),
     "a range of large ints": 'b\'["r",0,["i","0x%s"],["i","0x%s"]]\' % (b"f" * 7000000, b"f" * 3000000)',
     "decimals with a large exponent": 'b\'["Decimal","1e999999999"]\\n\' * 100',
-    "arrays with more rows than items": 'b\'["array","<i8",["l",1000000000,0],["l"]]\\n\' * 100',
     "an exception with a long name": 'b\'{"types":["%s"]}\' % (b"x" * (15 << 20))',
 }
 
 
-QUICK = ("nothing but newlines", "empty lists", "texts of commas", "ints that collide", "a range of large ints")
+QUICK = ("empty lists", "texts of commas", "ints that collide", "a range of large ints")
 
 
 @pytest.mark.parametrize("name", slow_but(QUICK, HUGE))

