@@ -59,10 +59,6 @@ def test_a_row_is_shown_with_what_the_sandbox_said(run: Path, capsys: pytest.Cap
     ]
 
 
-def test_the_best_completion_is_found(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "rollout 1, row 0: p/0\nreward 1 " in shown(capsys, run, "--best")
-
-
 def test_without_a_row_the_rows_of_the_last_rollout_are_listed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, run).splitlines()
     assert lines[1:3] == ["rollout 2: 2 of 8 rows were kept; --row shows one", "  p/0"]

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
+from support.ranks import on_ranks
 from support.two_turns import rows_of
 
 import lit_rl.cli.main  # noqa: F401  # short class names
@@ -138,6 +140,18 @@ def test_without_a_reward_none_is_logged() -> None:
     logged = evaluate(ExecutionEvaluation(), rollout({"a": [LOST], "b": [LOST]}), num_samples=1)
     assert not {"val/sampled/reward/mean", "val/sampled/pass@1"} & logged.keys()
     assert logged["val/sampled/verdict/infrastructure_failure_fraction"] == 1
+
+
+def test_the_median_size_of_programs_is_that_of_all_ranks() -> None:
+    """Four programs of 3 bytes on rank 0, two of 50 on rank 1."""
+    short, long = rollout({"a": [P, P], "b": [W, W]}), rollout({"c": [P, W]})
+    long = replace(long, judgements=tuple(replace(one, program=Program("", 0, 50)) for one in long.judgements))
+
+    def on_rank() -> Any:
+        dist.init_process_group("gloo")
+        return evaluate(ExecutionEvaluation(), (short, long)[dist.get_rank()], num_samples=2)
+
+    assert [found["val/sampled/median_program_bytes"] for found in on_ranks(on_rank)] == [3, 3]
 
 
 def test_all_turns_of_a_row_are_written_with_what_the_environment_said() -> None:
