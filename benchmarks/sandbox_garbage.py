@@ -21,7 +21,7 @@ from lit_rl.execution.wire.bounded_json import NotPlain, parse
 PARSERS: dict[str, Callable[[bytes], Any]] = {
     "JSON": parse,
     "value": plain.loads,
-    "description": program_messages.parse_description,
+    "description": program_messages.parse_exception_description,
     "hosted": program_messages.parse_hosted_message,
     "result": program_messages.parse_grader_result,
     "answers": lambda line: Answers(b"{}\n" + line + b"\n", 1, None, lambda error: Verdict.EXCEPTION).verdicts_of_calls(

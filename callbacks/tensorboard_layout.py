@@ -134,7 +134,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
 
 def overview_of(module: Any) -> dict[str, dict[str, list[Any]]]:
     """The overview without charts that stay empty: of a loss on texts, or of rollouts, or of a critic."""
-    learns_texts, has_critic = bool(module.metric_prefix), "critic" in module.parameter_groups()
+    learns_texts, has_critic = bool(module.metric_prefix), "critic" in module.trained_parameters_by_group()
 
     def applies(chart: str) -> bool:
         if learns_texts:

@@ -76,12 +76,15 @@ def apply_run_dir(config: Any) -> None:
     if trainer.get("logger") in (None, True):
         trainer["logger"] = Namespace(class_path=_BOARD, init_args=Namespace())
     for logger in _as_list(trainer["logger"]):
-        if _short_name(logger) in ("TensorBoardLogger", "CSVLogger"):  # these make a folder of the name they are given
+        if _class_name_of_entry(logger) in (
+            "TensorBoardLogger",
+            "CSVLogger",
+        ):  # these make a folder of the name they are given
             logger.init_args["save_dir"], logger.init_args["name"] = str(path.parent), path.name
         elif "save_dir" in logger.init_args:
             logger.init_args["save_dir"] = str(path)
     trainer["callbacks"] = callbacks = _as_list(trainer.get("callbacks"))
-    savers = [one for one in callbacks if _short_name(one) == "Checkpointing"]
+    savers = [one for one in callbacks if _class_name_of_entry(one) == "Checkpointing"]
     if not savers and trainer.get("enable_checkpointing") is not False:
         savers = [Namespace(class_path="lit_rl.callbacks.Checkpointing", init_args=Namespace())]
         callbacks += savers
@@ -92,7 +95,7 @@ def apply_run_dir(config: Any) -> None:
 def apply_log_version(config: Any, verb: str) -> None:
     """Log verbs that do not train into ``<verb>/`` instead of a new ``version_N/``."""
     for logger in _as_list(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
-        if _short_name(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:
+        if _class_name_of_entry(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:
             logger.init_args["version"] = verb
 
 
@@ -100,7 +103,7 @@ def _as_list(chosen: Any) -> list[Any]:
     return chosen if isinstance(chosen, list) else [chosen] if chosen else []
 
 
-def _short_name(chosen: Any) -> str:
+def _class_name_of_entry(chosen: Any) -> str:
     return str(getattr(chosen, "class_path", "")).rpartition(".")[2]
 
 

@@ -155,7 +155,7 @@ def trace_update(module: RolloutModule, strategy: Any, job: RunLayout, on_cpu: b
             fake = FakeTensorMode(allow_non_fake_inputs=True)
             sizes = _load_fake_weights(module, strategy, job, fake)
             with _WithoutMemory(fake), _device_sized_blocks(on_cpu):
-                return _FakeUpdate(module, job, strategy, on_cpu).measure_costs(*sizes)
+                return _UpdateOnFakeTensors(module, job, strategy, on_cpu).measure_costs(*sizes)
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
             f"torch {torch.__version__} cannot run {error} on fake tensors (without memory), which this model needs: "
@@ -265,7 +265,7 @@ def _trained_parts(module: Any) -> list[Any]:
     return [part for part in module.children() if any(True for _ in part.parameters())]
 
 
-class _FakeUpdate:
+class _UpdateOnFakeTensors:
     """An update of a module on fake tensors."""
 
     def __init__(self, module: Any, job: RunLayout, strategy: Any, on_cpu: bool) -> None:

@@ -93,7 +93,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        extend_signature(cls)
+        add_inherited_arguments_to_signature(cls)
 
     @abstractmethod
     def load_problems(self, split: Split) -> list[Problem]:
@@ -212,7 +212,7 @@ class TaskOptions(WholeBatchOptions, total=False):
     batch_size: PositiveInt
 
 
-def extend_signature(cls: type) -> None:
+def add_inherited_arguments_to_signature(cls: type) -> None:
     """List inherited arguments in the signature of ``cls``; called from ``__init_subclass__``.
 
     A class of a family of tasks names its own arguments and takes those of its base as ``**options: Unpack[...]``, so

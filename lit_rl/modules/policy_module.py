@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from lit_rl.data.task import Split, extend_signature
+from lit_rl.data.task import Split, add_inherited_arguments_to_signature
 from lit_rl.errors import UsageError, seed_or_global, short_repr
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
@@ -87,7 +87,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if "__init__" in vars(cls):
-            extend_signature(cls)
+            add_inherited_arguments_to_signature(cls)
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
         """The problems of a task's split whose prompts leave room to write in."""
-        kept = [problem for problem in problems if self.collector.has_room(problem)]
+        kept = [problem for problem in problems if self.collector.accepts_problem(problem)]
         if len(kept) < len(problems):
             rank_zero_info(
                 f"{task}: {len(problems) - len(kept)} of {len(problems)} {split} problems left out: "
@@ -220,7 +220,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     # -- updates -------------------------------------------------------------------------------------------
 
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+    def trained_parameters_by_group(self) -> dict[str, list[nn.Parameter]]:
         """Return trained parameters by name: each group has its own gradient norm and can have its own rate."""
         return {"policy": [p for p in self.policy.parameters() if p.requires_grad]}
 
@@ -233,7 +233,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def configure_optimizers(self) -> Any:
         return self.build_optimizer_and_schedule(
-            [{"params": group, "name": name} for name, group in self.parameter_groups().items()]
+            [{"params": group, "name": name} for name, group in self.trained_parameters_by_group().items()]
         )
 
     def build_optimizer_and_schedule(self, groups: list[dict[str, Any]]) -> Any:

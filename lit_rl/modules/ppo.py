@@ -172,7 +172,7 @@ class PPO(RolloutModule):
         super().configure_model()
         allow_unused_parameters(self.trainer.strategy)
 
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+    def trained_parameters_by_group(self) -> dict[str, list[nn.Parameter]]:
         """Policy and critic; an adapter of the critic inside the policy's model is the critic's."""
         critic = self.critic.trained_parameters()
         of_critic = {id(parameter) for parameter in critic}

@@ -139,13 +139,13 @@ class RolloutCollector:
         self.runner = None
         self.engine.close()
 
-    def has_room(self, problem: Problem) -> bool:
+    def accepts_problem(self, problem: Problem) -> bool:
         """Return whether a problem's prompt leaves room to write, by the policy's and the environment's limits."""
         codec, unlimited = self.policy.codec, self.environment.max_row_tokens is None
         ids = codec.encode(problem)
         if not ids:
             raise UsageError(f"the prompt of problem {problem.task_id} has no tokens: give the policy one to continue")
-        return codec.has_room(problem) and (unlimited or self.environment.leaves_room(len(ids)))
+        return codec.accepts_problem(problem) and (unlimited or self.environment.leaves_room(len(ids)))
 
     # -- rollouts ------------------------------------------------------------------------------------------
 

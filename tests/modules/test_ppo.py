@@ -31,7 +31,7 @@ KL = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1")
 
 
 def part(module: Any, name: str) -> torch.Tensor:
-    return torch.cat([p.detach().flatten().clone() for p in module.parameter_groups()[name]])
+    return torch.cat([p.detach().flatten().clone() for p in module.trained_parameters_by_group()[name]])
 
 
 def lora_policy(byte_tokenizer: str) -> CausalLM:
@@ -85,7 +85,7 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
     for name in (".policy.", ".critic."):
         ends = [p for n, p in learning.items() if name in n and "lora_B" in n]  # these start at zero
         assert ends and all(p.abs().sum() > 0 for p in ends)
-    groups = module.parameter_groups()
+    groups = module.trained_parameters_by_group()
     assert not {id(p) for p in groups["policy"]} & {id(p) for p in groups["critic"]}
     base = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64")
     base.load()
@@ -134,7 +134,7 @@ def test_the_value_head_starts_at_zero_learns_and_is_saved(make_module: Make, tm
     assert module.critic.head.weight.abs().sum() == module.critic.head.bias.abs().sum() == 0
     fit(module, tmp_path)
     assert module.critic.head.weight.abs().sum() > 0
-    assert any(parameter is module.critic.head.weight for parameter in module.parameter_groups()["critic"])
+    assert any(parameter is module.critic.head.weight for parameter in module.trained_parameters_by_group()["critic"])
     assert torch.equal(module.state_dict()["critic.head.weight"], module.critic.head.weight)
 
 

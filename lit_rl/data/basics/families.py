@@ -209,7 +209,7 @@ def _parse_family(name: str, row: Mapping[str, Any]) -> Family:
         name,
         tuple(row["functions"]),
         tuple(row["parameters"]),
-        {slot: _slot_choices(given) for slot, given in row["slots"].items()},
+        {slot: _parse_slot_choices(given) for slot, given in row["slots"].items()},
         tuple(row["wordings"]),
         {language: _render_bodies(row[language], end) for language, end in (("python", ""), ("javascript", "\n}}"))},
         compile(row["inputs"], name, "eval"),
@@ -219,7 +219,7 @@ def _parse_family(name: str, row: Mapping[str, Any]) -> Family:
     )
 
 
-def _slot_choices(given: Any) -> Sequence[Any]:
+def _parse_slot_choices(given: Any) -> Sequence[Any]:
     return eval(given, _SETS) if isinstance(given, str) else [tuple(v) if isinstance(v, list) else v for v in given]
 
 

@@ -128,7 +128,7 @@ class CodeCompletion(TaskDataModule):
         name = place.name or f"{place.file}:{place.first_line}-{place.last_line}"
         return Problem(
             task_id=f"code_completion/{name}",
-            prompt=completion_prompt(place.file, before, len(masked), after, self.form),
+            prompt=missing_lines_prompt(place.file, before, len(masked), after, self.form),
             check=replace(self.check, **lines),
             reference="\n".join(masked) + "\n",
             stop_strings=("```",) if self.form == "completion" else (),
@@ -143,7 +143,7 @@ def split_file_at_gap(path: Path, place: Gap) -> tuple[list[str], list[str], lis
     return lines[:first], lines[first:last], lines[last:]
 
 
-def completion_prompt(
+def missing_lines_prompt(
     file: str, before: Sequence[str], num_missing: int, after: Sequence[str], form: Form
 ) -> str | tuple[Message, ...]:
     """The request for missing lines, with the lines before and after them."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from enum import StrEnum
 
-from lit_rl.data.robots.service_robot import RobotBase, RobotError
+from lit_rl.data.robots.service_robot import RobotError, RobotWithoutWorld
 
 ROOMS = ("loc_a", "loc_b", "loc_c", "start_loc")
 PATIENCE = 15
@@ -38,7 +38,7 @@ _ACCEPTS = {
 }
 
 
-class InventedWorld(RobotBase):
+class InventedWorld(RobotWithoutWorld):
     """The robot in a world invented during the run; the same eight functions as a given world.
 
     Args:

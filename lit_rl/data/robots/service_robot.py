@@ -46,7 +46,7 @@ class PlacedObject(str):
     """
 
 
-class RobotBase:
+class RobotWithoutWorld:
     """Parts that are the same in every world: place, hand and trace.
 
     Args:
@@ -76,7 +76,7 @@ class RobotBase:
             self.trace.append([kind, value1.strip(), None if value2 is None else list(value2)])
 
 
-class ServiceRobot(RobotBase):
+class ServiceRobot(RobotWithoutWorld):
     """One world and the robot in it; a fresh one for every run.
 
     Args:

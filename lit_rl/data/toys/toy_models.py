@@ -43,7 +43,7 @@ class NumberCodec(Codec):
     def encode(self, problem: Problem) -> Numbers:
         return numbers_of(problem)
 
-    def has_room(self, problem: Problem) -> bool:
+    def accepts_problem(self, problem: Problem) -> bool:
         numbers = problem.check.numbers
         return numbers is not None and self._reads(numbers)
 

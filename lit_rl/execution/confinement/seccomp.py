@@ -54,7 +54,7 @@ class Filter:
         numbers = NUMBERS[MACHINE]
         decided = {name: always(action) for name, action in actions.items()} | dict(blocks)
         known = {numbers[name]: block for name, block in decided.items() if name in numbers}
-        code = [*_filter_head(), *_binary_search(_number_ranges(known, always(default)))]
+        code = [*_filter_head(), *_binary_search(_ranges_of_same_block(known, always(default)))]
         packed = b"".join(struct.pack("=HBBI", *part) for part in code)
         buffer = ctypes.create_string_buffer(packed, len(packed))
         program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(code), ctypes.addressof(buffer)), 16)
@@ -115,7 +115,7 @@ def _filter_head() -> Block:
     return code
 
 
-def _number_ranges(blocks: Mapping[int, Block], default: Block) -> list[tuple[int, Block]]:
+def _ranges_of_same_block(blocks: Mapping[int, Block], default: Block) -> list[tuple[int, Block]]:
     """Sorted ``(first number, block)``; each applies up to the next. Unlisted numbers get the default."""
     starts: list[tuple[int, Block]] = []
     for number in range(max(blocks, default=0) + 2):

@@ -193,7 +193,7 @@ class ReportingTestRunner(_TestRunner):
 
     def record_failure(self, error: BaseException, is_test: bool = True) -> None:
         self._program.missed = None
-        found = {"line": self.line, **_describe_failure(error, self._program, self._job["names"], self.kinds)}
+        found = {"line": self.line, **_classify_failure(error, self._program, self._job["names"], self.kinds)}
         found["number"] = self._number
         raised = found["kind"] == "raised"
         if is_test:
@@ -305,7 +305,7 @@ def run_tests(job: dict[str, Any], code: CodeType, program: TestsSide, results: 
     except ProgramEnded as error:
         return {"kind": "ended", "error": program.last_error, "line": innermost_line_in(error, "<test>")}
     except BaseException as error:
-        return {"line": results.line, **_describe_failure(error, program, job["names"], results.kinds)}
+        return {"line": results.line, **_classify_failure(error, program, job["names"], results.kinds)}
     if not set(job["required"]) <= results.evidence:
         return {"kind": "failed", "message": "AssertionError: an assert of the tests did not run"}
     if not results.evidence:
@@ -313,7 +313,7 @@ def run_tests(job: dict[str, Any], code: CodeType, program: TestsSide, results: 
     return {"kind": "passed"}
 
 
-def _describe_failure(
+def _classify_failure(
     error: BaseException, program: TestsSide, names: tuple[str, ...], kinds: dict[str, Any]
 ) -> dict[str, Any]:
     """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused."""

@@ -12,7 +12,7 @@ from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.program_side.child import NOT_PYTHON, OUT_OF_MEMORY
 from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain
 from lit_rl.execution.wire.printable import printable_name
-from lit_rl.execution.wire.program_messages import Description, parse_description
+from lit_rl.execution.wire.program_messages import Description, parse_exception_description
 from lit_rl.execution.zygote.zygote import DISK_FULL, MEMORY_IS_FULL
 
 _PARSE_SECONDS = 10.0
@@ -43,7 +43,7 @@ def describe_exit(status: int) -> Description:
 def parse_exception_line(line: bytes) -> Description | None:
     """An exception's description if the line is one. The program wrote it: it is shown, never trusted."""
     try:
-        return parse_description(line) if line.startswith(b"{") else None
+        return parse_exception_description(line) if line.startswith(b"{") else None
     except NotPlain:
         return None
 

@@ -19,7 +19,7 @@ from lit_rl.execution.wire.bounded_json import NotCarried, checked_text, describ
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
 from lit_rl.execution.wire.errors import describe_exception, plain_attributes_of, set_attributes
 from lit_rl.execution.wire.object_table import OPERATIONS, ObjectTable, StopOfProgram, is_control_flow
-from lit_rl.execution.wire.proxies import new_exception_class, new_proxy, new_proxy_class
+from lit_rl.execution.wire.proxies import local_exception_class, new_proxy, new_proxy_class
 
 _NEVER_CROSS = (ModuleType, FrameType, CodeType, TracebackType)
 _NO_OPTIONS: Mapping[str, Any] = {}
@@ -221,7 +221,7 @@ class RpcLink(ABC):
     ) -> type:
         parents = tuple(self.from_ref(["o", base]) for base in bases)
         if known != "-":
-            return new_exception_class(self, str(name), parents, str(known))
+            return local_exception_class(self, str(name), parents, str(known))
         allowed = [operation for operation in operations if operation in self._operations]
         return new_proxy_class(self, number, str(name), parents, allowed, [str(method) for method in methods])
 

@@ -41,7 +41,7 @@ class HostedEnd(NamedTuple):
     error: Description | None
 
 
-def parse_description(line: bytes) -> Description:
+def parse_exception_description(line: bytes) -> Description:
     """An exception of the program's."""
     return description_of_tree(parse(line, _MAX_DESCRIPTION_LENGTH))
 

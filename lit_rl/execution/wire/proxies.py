@@ -115,7 +115,7 @@ def new_proxy_class(
         return type.__new__(ProxyClass, "object", (Proxy,), members)
 
 
-def new_exception_class(link: RpcLink, name: str, bases: tuple[type, ...], known: str) -> type[BaseException]:
+def local_exception_class(link: RpcLink, name: str, bases: tuple[type, ...], known: str) -> type[BaseException]:
     """The class of an exception of the other process: the same one if it belongs to the standard library."""
     found = standard_exception_class(known) if known else None
     if found is not None:

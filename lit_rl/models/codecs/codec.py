@@ -96,7 +96,7 @@ class Codec(ABC):
         """Return how many tokens a completion may have after a prompt; at least 1."""
         return max(1, self.max_positions - prompt_tokens)
 
-    def has_room(self, problem: Problem) -> bool:
+    def accepts_problem(self, problem: Problem) -> bool:
         """Return whether the prompt leaves at least one position to write in."""
         return len(self.encode(problem)) < self.max_positions
 

@@ -73,7 +73,7 @@ def mean_and_band_panel(title: str, lines: Sequence[CurveGroup], clock: str) -> 
     x, y = _axis_scales([point for line in lines for curve in line.curves for point in curve])
     shapes = []
     for line in lines:
-        points, dots = min_mean_max(line.curves), []
+        points, dots = min_mean_max_by_count(line.curves), []
         if len(line.curves) > 1:
             outline = [(n, high) for n, _, _, high in points] + [(n, low) for n, low, _, _ in reversed(points)]
             shapes.append(Shape("band", line.colour, f"{_curve_path(outline, x, y)}Z"))
@@ -98,7 +98,7 @@ def stacked_areas_panel(title: str, shares: Mapping[str, Curve], colours: Mappin
     return _draw_panel(title, clock, "share of rows", shapes, x, y)
 
 
-def min_mean_max(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
+def min_mean_max_by_count(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
     """(count, lowest, mean, highest) at each count that all curves have, or any if they have none in common."""
     at: dict[int, list[float]] = {}
     for curve in curves:

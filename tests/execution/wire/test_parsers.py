@@ -19,7 +19,7 @@ from lit_rl.execution.wire.printable import printable, printable_name
 PARSERS = {
     "JSON": parse,
     "value": plain.loads,
-    "description": program_messages.parse_description,
+    "description": program_messages.parse_exception_description,
     "hosted": program_messages.parse_hosted_message,
     "result": program_messages.parse_grader_result,
 }
@@ -132,7 +132,8 @@ import resource, sys
 from lit_rl.execution import CallTests, Verdict
 from lit_rl.execution.judging.calls import Answers
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
-from lit_rl.execution.wire.program_messages import parse_description, parse_grader_result, parse_hosted_message
+from lit_rl.execution.wire.program_messages import parse_exception_description, parse_grader_result
+from lit_rl.execution.wire.program_messages import parse_hosted_message
 LIST = b'["l"%s]'
 content = b"{}\\n" + eval(sys.argv[1]) + b"\\n"
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
@@ -140,7 +141,7 @@ check = CallTests(tuple(((i,), i) for i in range(100)), "f")
 verdicts = Answers(content, 100, None, lambda error: Verdict.EXCEPTION).verdicts_of_calls(check)
 assert "passed" not in verdicts, verdicts
 line = content.split(b"\\n", 2)[1]
-for read in (parse_description, parse_hosted_message, parse_grader_result):
+for read in (parse_exception_description, parse_hosted_message, parse_grader_result):
     try:
         read(line)
     except NotPlain:

@@ -23,7 +23,7 @@ from lit_rl.execution.judging.asserts.literal_expressions import (
     PURE,
     NotLiteral,
     evaluate_pure,
-    split_assert,
+    take_calls_out_of_assert,
 )
 from lit_rl.execution.judging.asserts.prepared_tests import is_call_of_check, program_names
 from lit_rl.execution.wire.value_text import lines_of, value_text
@@ -182,7 +182,7 @@ class _Planner:
             if any(isinstance(part, ast.Call) for part in ast.walk(statement.test)):
                 raise NotLiteral
             return
-        code, found, wanted = split_assert(statement.test, self._program_function_name, self._values)
+        code, found, wanted = take_calls_out_of_assert(statement.test, self._program_function_name, self._values)
         calls = tuple(self._add_call(name, node) for name, node in found)
         lines = statement.lineno, statement.end_lineno or statement.lineno
         self._assertions.append(Assertion(calls, code, lines, self._values, wanted))

@@ -33,7 +33,7 @@ class NotLiteral(Exception):
     """The test does more than compare results of literal calls."""
 
 
-def split_assert(
+def take_calls_out_of_assert(
     expression: ast.expr, resolve: Callable[[ast.expr], str | None], known: Container[str]
 ) -> tuple[CodeType, list[tuple[str, ast.Call]], ast.expr | None]:
     """Take an assert's expression apart.
