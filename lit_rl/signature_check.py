@@ -1,4 +1,4 @@
-"""Comparison of data with the signatures it is for: of constructors in Python, and of configurations before they build.
+"""Compares arguments with the constructors' signatures: in Python, and in configurations before anything is built.
 
 :func:`check_and_convert` also accepts what is meant: a hub id or folder for a policy, keys and values for a group of
 settings, a generator for a list, a dtype of torch for its name.

@@ -122,7 +122,7 @@ COLUMNS = {
     "simulation": "simulation errors",
     "completion": "completion errors",
     "success": "successes",
-    "sampled": "sampled successes",
+    "sampled": "sampled successes (share)",
 }
 
 

@@ -73,11 +73,11 @@ def start_process(
 
 @contextlib.contextmanager
 def _with_stack_layout(stack_bytes: int) -> Iterator[None]:
-    """Start processes with a stack that may grow so far, and with the same addresses each time.
+    """Start processes whose stack may grow to this size and whose addresses are the same each time.
 
-    The kernel keeps the room below a stack free that the limit asks for when a process is executed. Sets of objects
-    keep their order between runs if addresses do. Protection rests on the kernel, not on addresses that are hard to
-    guess: a program sees its own anyway. Some containers forbid this; addresses are then random.
+    When a process is executed, the kernel keeps as much room free below its stack as the limit then allows. Sets of
+    objects keep their order between runs if addresses stay the same. Protection rests on the kernel, not on addresses
+    that are hard to guess: a program sees its own anyway. Some containers forbid this; addresses are then random.
     """
     before, (soft, hard) = libc.personality(_ASK_ONLY), resource.getrlimit(resource.RLIMIT_STACK)
     if before >= 0:

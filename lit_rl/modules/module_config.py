@@ -1,4 +1,4 @@
-"""A module, policy or task as the part of a configuration that builds it, and a module from its checkpoint's."""
+"""Describes modules, policies and tasks as configurations, and builds a module from its checkpoint's configuration."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     # -- updates -------------------------------------------------------------------------------------------
 
     def trained_parameters_by_group(self) -> dict[str, list[nn.Parameter]]:
-        """Return trained parameters by name: each group has its own gradient norm and can have its own rate."""
+        """Return each group's trained parameters; a group has its own gradient norm and can have its own rate."""
         return {"policy": [p for p in self.policy.parameters() if p.requires_grad]}
 
     def set_learning_rates(self, optimizer: Optimizer) -> None:
@@ -254,7 +254,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.update.lr_scheduler(optimizer)
 
     def fast_forward_schedule(self) -> None:
-        """Step the schedule to where the run is, because a second fit or a checkpoint may have another schedule."""
+        """Build the schedule anew and advance it to the run's step.
+
+        Without this, a second fit would begin it at 0, and a checkpoint would restore the state of another schedule.
+        """
         if self.update.lr_scheduler is not None and not self.clock.is_over:
             placed = build_schedule_at_step(self.build_schedule, self.trainer.optimizers[0], self.clock)
             if placed is not None:

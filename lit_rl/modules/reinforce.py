@@ -79,7 +79,8 @@ class REINFORCE(RolloutModule):
         if baseline.normalize != "none":
             raise UsageError(
                 f"REINFORCE does not normalize rewards-to-go, but its baseline {type(baseline).__name__} has "
-                f"normalize={baseline.normalize}: set normalize: none, or give this class as deltas"
+                f"normalize={baseline.normalize}: set its normalize to none, or pass the "
+                f"{type(baseline).__name__} as deltas, not as baseline"
             )
         self.register_baseline(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
         self.baseline = baseline

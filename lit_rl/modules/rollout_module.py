@@ -389,8 +389,9 @@ class RolloutModule(PolicyModule):
             num_stale = max_over_ranks(num_stale, self.policy.device)
         if num_stale and self.sampling.filters:
             raise UsageError(
-                f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's, "
-                f"but {self.sampling.filters}: leave both out, or use an engine that samples with the present weights"
+                f"{num_stale} rows were sampled by older weights, so their probabilities must be compared with "
+                f"the policy's, but {self.sampling.filters}: leave out top_k and top_p, or use an "
+                "engine that samples with the present weights"
             )
         # One update of the weights that sampled: every ratio is 1. With a correction ratios begin at the present
         # weights, whichever sampled.
@@ -511,5 +512,6 @@ def _refuse_wrong_samples(collect: RolloutConfig, objective: Objective, sampling
         )
     if reader and sampling.filters:
         raise UsageError(
-            f"{reader} compares the sampler's probabilities with the policy's, but {sampling.filters}: leave both out"
+            f"{reader} compares the sampler's probabilities with the policy's, but {sampling.filters}: leave "
+            "out top_k and top_p"
         )

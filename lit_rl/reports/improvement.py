@@ -39,7 +39,7 @@ def t_quantile(freedom: float) -> float:
 
 
 def format_with_interval(share: float, count: float | None) -> str:
-    """A share with its 95% interval; a number that is no share of so many trials alone."""
+    """Return a share of ``count`` trials with its 95% interval; without a count, the number alone."""
     if not count:
         return format_number(share, 3)
     low, high = wilson_interval(share, count)

@@ -87,7 +87,7 @@ class PendingRollout:
 
     @property
     def task_ids(self) -> list[str]:
-        """The problems, in order."""
+        """Distinct task ids of the rows, in the order in which they first appear."""
         return list(dict.fromkeys(conversation.problem.task_id for conversation in self.conversations))
 
     def stored_rows(self) -> list[StoredRow]:

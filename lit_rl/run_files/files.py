@@ -85,7 +85,7 @@ def find_newest_recorded(run: str | Path) -> Path:
 
 
 class RunWriter:
-    """Appends to the files of a run, a whole line or batch at a time.
+    """Appends to the metrics of a run, a whole line at a time.
 
     Where a run resumes, what was recorded after its checkpoint is dropped first: nothing appears twice.
 

@@ -346,7 +346,7 @@ def modules_of_unit(root: nn.Module) -> Iterator[nn.Module]:
 
 
 def device_of(mesh: DeviceMesh) -> torch.device:
-    """Device on which this rank computes with weights that are spread over a mesh, wherever the shares wait."""
+    """Device on which this rank computes with sharded weights, even if the shards are kept in CPU memory."""
     return torch.device(torch.cuda.current_device() if mesh.device_type == "cuda" else mesh.device_type)
 
 

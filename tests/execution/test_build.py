@@ -233,7 +233,7 @@ BROKEN = {
     "/nowhere/at/all": {"tree": "/nowhere/at/all"},
     "'false' fails": {"build": "false"},
     "'exit 3' fails": {"run": "exit 3"},
-    "does not build, run and write the output to compare": {"outputs": ("plt00009",)},
+    "to build, to run or to write the output to compare": {"outputs": ("plt00009",)},
     "temperature": {"variable": "temperature"},
     "not a file of the tree": {"file": "missing.sh"},
     "lines": {"first_line": 400, "last_line": 401},

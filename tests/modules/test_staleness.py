@@ -311,5 +311,5 @@ def test_old_rows_of_a_filtered_distribution_are_refused(make_module: Make, tmp_
         return make_module(engine=engine, sampling=sampling, max_rollouts=2)
 
     fit(module(behind(1)), tmp_path)
-    with pytest.raises(ValueError, match=r"12 rows were sampled by older weights.*leave both out"):
+    with pytest.raises(ValueError, match=r"12 rows were sampled by older weights.*leave out top_k and top_p"):
         fit(module(behind(2)), tmp_path)

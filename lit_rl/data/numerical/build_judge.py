@@ -160,7 +160,8 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
             raise ValueError(f"{check.variable} has values that are not finite")
         return outputs
     except _UNREADABLE as error:
-        raise BuildError(f"{check.tree} does not build, run and write the output compared as it is: {error}") from error
+        fault = "fails, unchanged, to build, to run or to write the output to compare"
+        raise BuildError(f"{check.tree} {fault}: {error}") from error
     finally:
         if folder is not None:
             _remove_tree(folder)

@@ -54,7 +54,7 @@ _LANGUAGES = {".py": "python", ".c": "c", ".h": "cpp", ".f90": "fortran", ".F90"
 class CodeCompletion(TaskDataModule):
     """Complete masked lines; scored by compilation, execution, output headers and a field of the output.
 
-    For evaluation only: every split but ``train`` has all places.
+    For evaluation only: ``train`` is empty, and every other split has all places.
 
     Args:
         tree: folder of a source tree; by default the shipped program.

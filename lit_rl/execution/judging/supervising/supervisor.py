@@ -129,8 +129,8 @@ class Supervisor:
             judge: Judge = getattr(import_module(module), name)
         except Exception as error:
             raise FaultyCheck(
-                f"the check cannot be loaded by the process that judges: {error} (a class of the running script, "
-                "__main__, and its judge belong into a module next to it)"
+                f"the check cannot be loaded by the process that judges: {error} (move a check and its judge "
+                "from the running script, __main__, to a module next to the script)"
             ) from error
         return judge(self._client, program.removeprefix("\ufeff"), check)
 
