@@ -25,6 +25,7 @@ from lit_rl.errors import UsageError
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import UpdateConfig, setup_check
 from lit_rl.modules.setup_check import check_setup
+from lit_rl.rollout import SingleTurn
 from lit_rl.training.checkpoints import read_checkpoint
 from lit_rl.training.progress import StepClock
 
@@ -41,7 +42,8 @@ def set_up(**given: Any) -> Any:
     trainer: dict[str, Any] = {"world_size": 2, "max_epochs": -1, "max_steps": -1, "limit_train_batches": 1.0}
     trainer |= {"limit_val_batches": 1.0, "callbacks": [ExecutionEvaluation(), Checkpointing("x")], "datamodule": None}
     trainer |= {"precision_plugin": SimpleNamespace(precision="32-true")}
-    own = {"clock": StepClock("rollout"), "sampling": Sampling(), "collector": SimpleNamespace(sandbox=None)}
+    collector = SimpleNamespace(sandbox=None, environment=SingleTurn())
+    own = {"clock": StepClock("rollout"), "sampling": Sampling(), "collector": collector}
     module = {key: given.pop(key) for key in own if key in given}
     return SimpleNamespace(**own | module, samples_to_train=True, trainer=SimpleNamespace(**trainer | given))
 
@@ -92,11 +94,10 @@ def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.Mo
         def load_problems(self, split: str) -> list[Problem]:
             return parts[split]
 
+    collector = SimpleNamespace(sandbox=object(), environment=SingleTurn())
     for limit in (0, 1.0):
         assert not told, "where no validation is wanted"
-        check_setup(
-            set_up(datamodule=Task(), limit_val_batches=limit, collector=SimpleNamespace(sandbox=object())), "fit"
-        )
+        check_setup(set_up(datamodule=Task(), limit_val_batches=limit, collector=collector), "fit")
     assert len(told) == 1 and "2 of 3 validation problems" in told[0]
 
 
