@@ -29,6 +29,7 @@ from lit_rl.errors import UsageError
 from lit_rl.math import linear_head
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.modules.distillation import Distillation
+from lit_rl.modules.ppo import PPO
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.training.precision import add_gradients_to_masters, masters_of
 from lit_rl.training.ranks import eval_mode, shard, syncing_gradients_if, tensors_of_unit, unsharded
@@ -360,7 +361,7 @@ class _UpdateOnFakeTensors:
         module, completions = self.module, micro.completions
         every = torch.ones(len(micro), dtype=torch.bool)
         module.logprobs_of(completions, every)
-        if hasattr(module, "values"):
+        if isinstance(module, PPO):
             module.values_and_tail_values(completions)
 
     def run_forward_backward(self, micro: Experience, live: LiveBytes, gradients: str) -> int:
