@@ -31,7 +31,7 @@ def test_a_page_is_printed_as_it_is_and_a_section_ends_where_the_next_one_begins
     for name in ("sandbox", "docs/sandbox.md"):
         assert printed([name], capsys) == (ROOT / "docs" / "sandbox.md").read_text() + "\n"
     text = printed(["monitoring#flat_reward"], capsys)
-    assert text.startswith("### flat_reward\n") and text.endswith("harder problems.\n")
+    assert text.startswith("### flat_reward\n") and text.endswith("too easy.\n")
     for name in ("monitorng", "sandbox#flat_reward"):
         assert f"no page or section is called {name}: lit-rl docs lists the pages" in error_of(["docs", name], capsys)
 

@@ -170,7 +170,7 @@ def test_tools_in_a_folder_that_only_root_may_enter_are_named(tier, mode, named,
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, mode)
         monkeypatch.setattr("os.geteuid", lambda: 0)
-        monkeypatch.setattr(compiling, "require_toolchain", lambda language: Toolchain({}, (f"{folder}/rustc",), ()))
+        monkeypatch.setattr(compiling, "find_toolchain", lambda language: Toolchain({}, (f"{folder}/rustc",), ()))
         told = str(compiling.compiler_failure("rust", "no library", ZygoteSettings(1, 1, tier=tier)))
     assert (f"in {folder}, which only root may enter: install Debian's package rustc" in told) is named
 

@@ -75,13 +75,6 @@ def test_a_failure_is_decided_where_the_program_can_no_longer_pass(
         assert index == (len(text) if expected is None else len(expected) - 1), mode
 
 
-def test_the_last_token_takes_what_a_clip_takes_away() -> None:
-    """-4 of which -3 has a place, clipped to -1: what was decided at the place does not depend on what follows it."""
-    rewards, mask = scored(["abcd"], [TermScore(-4.0, (Span(0, 1, -3.0),))], low=-1.0)
-    assert assign_credit(rewards, mask, "spans").tolist() == [[0, -3, 0, 0, 2]]
-    assert rewards.credit.tolist() == [[-0.8125, -0.0625, -0.0625, -0.0625, 0]]
-
-
 TEXTS = ["", "a", "b", "aa", "ab", "ba", "bb"]
 """All that a policy writes which may stop before each of two letters and must stop after them."""
 

@@ -320,8 +320,8 @@ HOSTILE = {
 @pytest.mark.parametrize("language", slow_but(("python",), ["python", "c"]))
 def test_hostile_texts_are_read_in_bounded_work(language, monkeypatch):
     parsed = []
-    parse = program._parse_python
-    monkeypatch.setattr(program, "_parse_python", lambda source: (parsed.append(len(source)), parse(source))[1])
+    parse = program.parse_python
+    monkeypatch.setattr(program, "parse_python", lambda source: (parsed.append(len(source)), parse(source))[1])
     too_much = {}
     for name, text in HOSTILE.items():
         parsed.clear()
