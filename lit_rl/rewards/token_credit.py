@@ -84,11 +84,7 @@ class SourceMap:
     def span(self, start: int, end: int, value: float, until: int = ALL_TEXT) -> Span | None:
         """Bytes ``start`` to ``end`` of the source; ``None`` if no part of them is in the completion.
 
-        Args:
-            start: first byte.
-            end: byte after the last.
-            value: what the place earned.
-            until: byte of the source up to which it took part in the decision.
+        The place earned ``value``; up to byte ``until`` of the source it took part in the decision.
         """
         if not self.known or max(end, start + 1) <= self._prefix:
             return None

@@ -37,10 +37,6 @@ _SENTENCES = {
 def describe_attempt(attempt: Attempt, language: str) -> str:
     """Describe the result of an attempt, in plain sentences.
 
-    Args:
-        attempt: with its outcome.
-        language: what the program is written in, as ``Check.language`` says.
-
     Source:
         what is reported (the verdict, the first failing public test with its input, the expected and the actual value,
         or the exception): Gehring et al. 2024, section 2 and appendix, https://arxiv.org/abs/2410.02089
@@ -176,12 +172,7 @@ class Repair(Environment):
 
 
 def placeholder_values(problem: Problem, attempt: Attempt) -> dict[str, str]:
-    """Values of the placeholders ``feedback``, ``comment``, ``case`` and ``program_prefix`` of a template.
-
-    Args:
-        problem: one with a public check.
-        attempt: with its outcome under that check.
-    """
+    """Values of the placeholders ``feedback``, ``comment``, ``case`` and ``program_prefix`` of a template."""
     assert problem.public_check is not None
     language = problem.public_check.language
     feedback = describe_attempt(attempt, language)

@@ -60,14 +60,7 @@ StoredRow = Mapping[str, Any]
 
 @dataclass(eq=False)
 class PendingRollout:
-    """N rows to which the policy adds nothing more; :meth:`finish` waits for their verdicts.
-
-    Args:
-        conversations: N rows, prompt-major.
-        max_turns: turns that a row could have had.
-        pad_id: id of the padding.
-        device: where the tensors go.
-    """
+    """N rows to which the policy adds nothing more; :meth:`finish` waits for their verdicts."""
 
     conversations: Sequence[Conversation]
     max_turns: int

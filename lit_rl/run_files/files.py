@@ -52,13 +52,7 @@ class TruncatedFileWarning(UserWarning):
 
 
 class RecordBatch(NamedTuple):
-    """The lines of one write.
-
-    Args:
-        items: one per line.
-        end: byte of the file after the batch.
-        line: number of its first line in the unpacked file, from 1.
-    """
+    """The lines of one write, the byte of the file after it, and the number of its first line when unpacked, from 1."""
 
     items: list[dict[str, Any]]
     end: int

@@ -47,11 +47,7 @@ class PlacedObject(str):
 
 
 class RobotWithoutWorld:
-    """Parts that are the same in every world: place, hand and trace.
-
-    Args:
-        location: the room it starts in.
-    """
+    """Parts that are the same in every world: place, hand and trace."""
 
     def __init__(self, location: str) -> None:
         self.location = location

@@ -30,11 +30,7 @@ Numbers = tuple[int, ...]
 
 
 class NumberCodec(Codec):
-    """Prompts are the numbers of the check, completions are numbers.
-
-    Args:
-        reads: whether the policy can do something with a prompt of these numbers.
-    """
+    """Prompts are the numbers of the check if the policy ``reads`` such prompts; completions are numbers."""
 
     def __init__(self, reads: Callable[[Numbers], bool]) -> None:
         super().__init__(eos_ids=frozenset(), pad_id=0)
@@ -76,9 +72,6 @@ class ToyPolicy(Policy):
     """Base of toy policies: prompts are the numbers of the check, completions are numbers.
 
     A subclass builds :attr:`weights` in :meth:`build_model` and implements :meth:`logits` and :meth:`is_complete`.
-
-    Args:
-        init_seed: seed of the initial weights.
     """
 
     def __init__(self, init_seed: int | None = None) -> None:
@@ -141,11 +134,7 @@ class ToyPolicy(Policy):
 
 
 class NumberDecoding(Decoding):
-    """Rows of a toy policy: each token's logits are computed from the prompt and all numbers before it.
-
-    Args:
-        policy: whose weights are used.
-    """
+    """Rows of a toy policy: each token's logits are computed from the prompt and all numbers before it."""
 
     def __init__(self, policy: ToyPolicy) -> None:
         self._policy = policy

@@ -122,12 +122,8 @@ class ChildConfinement(NamedTuple):
 def isolate(settings: dict[str, Any], exec_descriptor: int) -> ChildConfinement:
     """Confine this process, a zygote; children apply what is left of it.
 
-    Args:
-        settings: those of ``spawning.ZygoteSettings``, and ``folder``, the work folder.
-        exec_descriptor: descriptor through which compiled programs are executed.
-
-    Raises:
-        OSError: if this machine cannot provide the tier.
+    ``settings`` are those of ``spawning.ZygoteSettings``, and ``folder``, the work folder. Compiled programs are
+    executed through ``exec_descriptor``. OSError if this machine cannot provide the tier.
     """
     tier, folder, user = int(settings["tier"]), str(settings["folder"]), untrusted_user_id()
     own_tasks = limits.tasks_are_counted_alone(tier >= 1)

@@ -53,11 +53,7 @@ _SHORTAGES = (errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOM
 
 
 def grade(job: dict[str, Any]) -> int:
-    """Run the tests of ``job``; the result goes to the supervisor as one line of JSON.
-
-    Returns:
-        The exit status that belongs to the result.
-    """
+    """Run the tests of ``job``; send the result to the supervisor as one line of JSON, and return its exit status."""
     program = TestsSide(Channel(CHANNEL), job["in_place"], job["allow_objects"])
     results = ReportingTestRunner(_take_stdout(), job, program)
     reseed_random(job["seed"])  # the program's own stream would tell it what the tests draw

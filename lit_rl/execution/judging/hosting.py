@@ -74,15 +74,8 @@ def run_hosted(
 ) -> HostedRun:
     """Run a program, and its argument-less function ``entry_point``, with the functions of ``host``.
 
-    There ``time.sleep`` returns at once.
-
-    Args:
-        client: the zygote that runs it.
-        program: source.
-        host: answers the calls.
-        entry_point: called after the program's source ran; empty to call nothing.
-        timeout_seconds: CPU seconds of the program and the host together.
-        max_calls: the program is killed at the call after this many; the verdict is ``timed_out``.
+    There ``time.sleep`` returns at once. The CPU seconds are of the program and the host together. At the call after
+    ``max_calls`` the program is killed; the verdict is ``timed_out``.
     """
     theirs, ours = socket.socketpair()
     job = {"mode": "host", "source": program, "functions": list(host.functions), "entry_point": entry_point}
