@@ -180,8 +180,7 @@ def _fake_process_group(number: int) -> Iterator[None]:
 def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTensorMode) -> tuple[int, float]:
     """Build all weights as fake tensors, tied ones once, and spread them.
 
-    Returns:
-        The policy's parameters, adapters not counted, and their bytes in the policy's dtype.
+    Return the policy's parameters, adapters not counted, and their bytes in the policy's dtype.
     """
     with torch.device("meta"):
         module.load_weights()

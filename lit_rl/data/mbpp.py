@@ -158,11 +158,6 @@ class MBPPPlus(MBPP):
 
     Args:
         path: ``MbppPlus-OriginFmt.jsonl.gz`` or ``evalplus/mbppplus`` on the hub.
-        train_split: see :class:`MBPP`.
-        validation_split: see :class:`MBPP`.
-        test_split: see :class:`MBPP`.
-        shown_tests: see :class:`MBPP`.
-        name: see :class:`MBPP`.
         **options: arguments of :class:`MBPP`.
     """
 

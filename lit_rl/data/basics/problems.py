@@ -246,8 +246,7 @@ def _split_public_hidden(
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases, none in both; the bug shows in the public ones too, where that is possible.
 
-    Returns:
-        ``None`` if no division leaves hidden cases on which the bug shows and no constant answer passes.
+    ``None`` if no division leaves hidden cases on which the bug shows and no constant answer passes.
     """
     arguments, answers = [repr(given) for given, _ in cases], [repr(expected) for _, expected in cases]
     distinct = [index for index in range(len(cases)) if arguments.index(arguments[index]) == index]

@@ -108,11 +108,9 @@ def _set_file_rules(profile: Profile) -> int:
 
 
 class ChildConfinement(NamedTuple):
-    """Confinement left for each child of a confined zygote to apply.
+    """Confinement left for each child of a confined zygote to apply: filters for Python and for compiled programs.
 
-    Args:
-        filters: install for Python and for compiled programs; ``None`` only where weak isolation was asked for.
-        tasks: limit to apply where the kernel counts the programs' tasks together with the trainer's.
+    ``tasks`` is a limit where the kernel counts the programs' tasks together with the trainer's.
     """
 
     filters: tuple[seccomp.Filter | None, seccomp.Filter | None]
