@@ -139,8 +139,6 @@ class ServiceRobot(RobotWithoutWorld):
         the question, the first option that contains "yes", otherwise the first that contains "no".
         """
         self._record("Ask", question, options)
-        if not options:
-            raise RobotError("RobotAskError: no options to choose from")
         for name, answers in self._agents_here():
             if not matches_stored_pattern(name, person):
                 continue
