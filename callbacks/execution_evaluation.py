@@ -8,8 +8,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 
-from lit_rl.errors import UsageError
-from lit_rl.reports.summary import PassAtKMetric, problem_counts, summarise_rollout
+from lit_rl.reports.summary import PassAtKMetric, check_ks, problem_counts, summarise_rollout
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveInt, TypedArguments
 from lit_rl.training.ranks import Means
@@ -45,12 +44,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         samplings = pl_module.validation_sampling
-        most = max((sampling.num_samples for sampling in samplings.values()), default=0)
-        if most < self.ks[-1]:
-            raise UsageError(
-                f"pass@{self.ks[-1]} needs num_samples >= {self.ks[-1]}, got {most}: "
-                "raise num_samples in evaluate.sampling or lower ks"
-            )
+        check_ks(self.ks, max((sampling.num_samples for sampling in samplings.values()), default=0))
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._counts = {}

@@ -14,7 +14,7 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.reports.summary import PassAtKMetric, judgements_of_programs
+from lit_rl.reports.summary import PassAtKMetric, check_ks, judgements_of_programs
 from lit_rl.rollout import Environment, Rollout, sample_rows
 from lit_rl.signature_check import PositiveInt, typed_arguments
 from lit_rl.training.host_memory import keep_freed_memory
@@ -71,8 +71,7 @@ def evaluate(
         batch_size: problems sampled at the same time.
         seed: seed of the samples.
     """
-    if max(ks) > sampling.num_samples:
-        raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
+    check_ks(ks, sampling.num_samples)
     refused = [environment.reason_unplayable(problem) for problem in problems] if environment is not None else []
     if refused and all(refused):
         raise UsageError(refused[0])

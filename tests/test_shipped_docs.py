@@ -113,7 +113,7 @@ def test_a_name_becomes_its_file_and_a_file_stays(tmp_path: Path, monkeypatch: p
 def test_copying_writes_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     entry.main(["configs", "copy", "basics_sft", str(tmp_path)])
     assert (tmp_path / "basics_sft.yaml").read_text() == (ROOT / "configs" / "basics_sft.yaml").read_text()
-    assert "is there already" in error_of(["configs", "copy", "basics_sft", str(tmp_path)], capsys)
+    assert "File exists" in error_of(["configs", "copy", "basics_sft", str(tmp_path)], capsys)
     entry.main(["configs", "copy", "strategy/fsdp2", str(tmp_path / "new" / "mine.yaml")])
     assert (tmp_path / "new" / "mine.yaml").is_file()
     entry.main(["configs", "copy", "slurm/fit.sbatch", str(tmp_path)])

@@ -37,13 +37,9 @@ _BODIES = {"a stub": "pass", "a stub that raises": _RAISES}
 
 @dataclass
 class CheckedProblem:
-    """A problem and what was found out about it.
+    """A problem, the outcomes of its reference under the check and the public check, and wrong programs that pass.
 
-    Args:
-        problem: any.
-        outcome: outcome of the reference; ``None`` if there is none, or nothing to run it with.
-        public: outcome of the reference under the public check, if the problem has one.
-        accepted_wrong_programs: wrong programs that pass the tests.
+    An outcome is ``None`` if there is no reference or check, or nothing to run it with.
     """
 
     problem: Problem
@@ -74,12 +70,7 @@ class CheckedProblem:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of checking a task.
-
-    Args:
-        splits: name of each split and the problems in it, checked; a problem of two splits is in both.
-        unread: errors of the rows of each split that make no problem.
-    """
+    """Result of checking a task: by split its problems, and errors of the rows that make none."""
 
     splits: Mapping[str, Sequence[CheckedProblem]]
     unread: Mapping[str, Sequence[RowError]] = field(default_factory=dict)

@@ -55,13 +55,6 @@ def replace_configs_by_parts(
 
     The parser's own action for configurations merges the parts as those of ``lit-rl fit``: in order, with what is
     given before, between and after them.
-
-    Args:
-        arguments: of the verb.
-        part_of: from what a file holds to what the verb needs of it.
-
-    Returns:
-        The arguments, in which ``--config FILE`` became ``--config={...}``.
     """
     found: list[str] = []
     for word in join_config_flags(arguments):

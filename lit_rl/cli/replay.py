@@ -191,13 +191,9 @@ def _mean_text(values: Sequence[float | None]) -> str:
 
 @dataclass(frozen=True)
 class Rejudged:
-    """A recorded row with its verdict and reward of now.
+    """A recorded row with its verdict and reward of now; the reward is ``None`` where it has none.
 
-    Args:
-        row: as it was recorded.
-        judgement: of its program now.
-        reward: of it now; ``None`` where it has none.
-        terms: reward terms now, unweighted; NaN where a term failed.
+    ``terms`` are unweighted; NaN where a term failed.
     """
 
     row: RecordedRow

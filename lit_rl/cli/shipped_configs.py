@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -78,10 +77,9 @@ def configs(arguments: Sequence[str]) -> None:
     else:
         source, target = resolve_config_path(parsed.name), parsed.target
         file = target / source.name if target.is_dir() or not target.suffix else target
-        if file.exists():
-            raise FileExistsError(f"{file} is there already: give another target, or remove it first")
         file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, file)
+        with file.open("x", encoding="utf-8") as copy:  # a file that is there is not written over
+            copy.write(source.read_text("utf-8"))
         print(f"copied to {file}")
 
 

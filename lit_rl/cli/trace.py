@@ -41,16 +41,8 @@ from lit_rl.types import Completions, Experience, StopReason
 class RunLayout:
     """Ranks of a run, and the rows that each of them learns from.
 
-    Args:
-        num_ranks: accelerators.
-        ranks_per_node: of one node.
-        num_shards: ranks over which one copy of the weights is spread; 1 for a whole copy on each rank.
-        weights_wait: these weights, and the optimizer, wait in the CPU's memory.
-        num_problems: of a rollout, on one rank.
-        group_size: completions of each problem.
-        prompt_tokens: of a prompt.
-        completion_tokens: of a completion.
-        microbatch_rows: rows that go through the model together.
+    One copy of the weights is spread over ``num_shards`` ranks; 1 for a whole copy on each. If ``weights_wait``, they
+    and the optimizer wait in the CPU's memory. ``microbatch_rows`` go through the model together.
     """
 
     num_ranks: int = 1
@@ -188,8 +180,7 @@ def _fake_process_group(number: int) -> Iterator[None]:
 def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTensorMode) -> tuple[int, float]:
     """Build all weights as fake tensors, tied ones once, and spread them.
 
-    Returns:
-        The policy's parameters, adapters not counted, and their bytes in the policy's dtype.
+    Return the policy's parameters, adapters not counted, and their bytes in the policy's dtype.
     """
     with torch.device("meta"):
         module.load_weights()

@@ -29,12 +29,7 @@ _NOTHING = object()
 
 @dataclass(frozen=True)
 class Example:
-    """One call that a text shows.
-
-    Args:
-        arguments: positional arguments, plain data.
-        expected: the value that the text gives for it.
-    """
+    """One call that a text shows: positional arguments, and the value that the text gives."""
 
     arguments: tuple[Any, ...]
     expected: Any
@@ -56,11 +51,6 @@ def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> l
     Arguments and value must be literals, where ``true``, ``false`` and ``null`` are read as in JSON, and nothing but
     a full stop or a comment may follow the value. Whatever is written in another way is left out, and so is a
     call for which the text gives two values.
-
-    Args:
-        text: a docstring or a whole statement, as the policy reads it.
-        function: the function that is called.
-        parameters: its parameters, in order; without them only calls are read.
 
     Example:
         >>> find_examples("double(2) ➞ 4 or so\ndouble(3) should return 6.", "double")

@@ -33,16 +33,7 @@ FewShot = Annotated[int, Limit(f"0 to {len(EXAMPLES)} examples", lambda count: 0
 
 @dataclass(frozen=True)
 class MBPPRow:
-    """One row, whatever its format.
-
-    Args:
-        number: task id.
-        text: what to do.
-        public_tests: asserts that a prompt may show.
-        program: the reference.
-        check: runs the row's tests.
-        before_public: source that the shown asserts need: imports and set-up of the row.
-    """
+    """One row, whatever its format; ``before_public`` is source that the shown asserts need: its imports and set-up."""
 
     number: int
     text: str
@@ -167,11 +158,6 @@ class MBPPPlus(MBPP):
 
     Args:
         path: ``MbppPlus-OriginFmt.jsonl.gz`` or ``evalplus/mbppplus`` on the hub.
-        train_split: see :class:`MBPP`.
-        validation_split: see :class:`MBPP`.
-        test_split: see :class:`MBPP`.
-        shown_tests: see :class:`MBPP`.
-        name: see :class:`MBPP`.
         **options: arguments of :class:`MBPP`.
     """
 

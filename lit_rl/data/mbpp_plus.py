@@ -32,14 +32,8 @@ def comparing_test_source(
 ) -> str:
     """Test source: a ``check`` that calls a program and the reference with the same arguments and compares.
 
-    Values are compared as EvalPlus does: equal, or numbers within the tolerance plus 1e-7 of the expected one.
-
-    Args:
-        reference: source of a correct program.
-        function: the function that both define.
-        inputs: positional arguments of each call.
-        tolerance: largest difference of numbers; 0 for 1e-6 between floats, and none between others.
-        compare: values as they are, as sets, or as truth values.
+    Values are compared as EvalPlus does: equal, or numbers within the tolerance (0 for 1e-6 between floats, and none
+    between others) plus 1e-7 of the expected one. ``compare``: as they are, as sets, or as truth values.
     """
     return _TEMPLATE.format(
         reference=reference,
@@ -57,12 +51,6 @@ def check_from_test_source(
 
     Where results are written out, and compared as they are, they become cases. Otherwise the row's ``ref_func``, or
     else its reference, runs next to the program. A test of another form stays as it is.
-
-    Args:
-        test: the row's source.
-        reference: the row's solution.
-        function: the function under test.
-        compare: values as they are, as sets, or as truth values.
     """
     tree = ast.parse(test)
     assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}

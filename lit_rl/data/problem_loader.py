@@ -82,11 +82,7 @@ class ProblemLoader:
             yield self._batch_at(order, self.position - 1)
 
     def peek_next_batch(self, num_batches: int) -> tuple[int, tuple[Problem, ...]]:
-        """Return the epoch and the problems of the batch after the one handed out last.
-
-        Args:
-            num_batches: that the trainer takes from each epoch.
-        """
+        """Return the epoch and the problems of the next batch; the trainer takes ``num_batches`` from each epoch."""
         ends = self.position >= min(num_batches, len(self))
         epoch, position = (self.epoch + 1, 0) if ends else (self.epoch, self.position)
         return epoch, self._batch_at(self._epoch_order(epoch), position)

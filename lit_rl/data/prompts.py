@@ -61,12 +61,6 @@ def task_prompt(
     Completion form without examples is a docstring that holds task and tests; with examples each program
     is between ``[BEGIN]`` and ``[DONE]``, as in the paper. Instruct form asks for one fenced block.
 
-    Args:
-        task: what to do.
-        tests: assert statements to show; may be empty.
-        form: see above.
-        solved: ``(task, tests, program)`` of examples to put before it.
-
     Source:
         Austin et al. 2021, https://arxiv.org/abs/2108.07732 (three examples, three tests each)
     """
@@ -87,11 +81,6 @@ def task_prompt(
 
 def contest_prompt(question: str, starter_code: str = "", function: str | None = None) -> tuple[Message, ...]:
     """A contest problem in LiveCodeBench's parts: system message, question, format, place of the answer.
-
-    Args:
-        question: the whole statement.
-        starter_code: what the answer must build on; empty for programs that read stdin.
-        function: name of the function that is called, if there is one but no starter code.
 
     Source:
         the parts: Jain et al. 2024, https://arxiv.org/abs/2403.07974; the wording is this project's own.

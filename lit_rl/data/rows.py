@@ -157,11 +157,7 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
 def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: BadRows = "error") -> Iterator[Value]:
     """Every row parsed; errors that the parser did not foresee name the row, too.
 
-    Args:
-        rows: as read.
-        parse: makes one value from one row.
-        bad_rows: ``error`` raises at the first row that ``parse`` refuses; ``skip`` leaves such rows out and
-            warns at the end with their number and the first error.
+    ``bad_rows: skip`` leaves out rows that ``parse`` refuses and warns at the end with their number and the first.
     """
     skipped: list[RowError] = []
     for row in rows:
@@ -212,11 +208,6 @@ def find_data_files(folder: Path, subset: str | None = None, split: str | None =
     A split is named at the start of a file's name (``train-00000-of-00001.parquet``) or by the folder around it. If
     the files belong to several splits, only those of the wanted one are read; if to one or to none, all. The same goes
     for ``subset`` and the folders beneath.
-
-    Args:
-        folder: holds files as they come from the hub, written by hand, or by ``save_to_disk``.
-        subset: configuration of the data set.
-        split: name or names joined by ``+``.
     """
     if subset is not None and (folder / subset).is_dir():
         folder = folder / subset

@@ -276,12 +276,7 @@ class SplitTask(TaskDataModule):
 
 
 def choose_validation_items(items: Iterable[Item], share: float) -> set[Item]:
-    """Return the part of some items to validate on, the same in every run.
-
-    Args:
-        items: the same order gives the same part.
-        share: of them, in [0, 1).
-    """
+    """Return a share of some items to validate on, the same in every run for items in the same order."""
     shuffled = list(items)
     random.Random(0).shuffle(shuffled)
     return set(shuffled[: round(share * len(shuffled))])

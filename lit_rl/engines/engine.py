@@ -102,14 +102,7 @@ _ROUNDING = 1e-3
 
 
 def check_generation(answer: Generation, request: Request | None, codec: Codec, name: str) -> None:
-    """Raise if an engine's answer is not what was asked for.
-
-    Args:
-        answer: a generation.
-        request: the open request of its row; ``None`` if there is none.
-        codec: codec of the policy; knows the ids and which of them end a completion.
-        name: of the session, for the message.
-    """
+    """Raise if an engine's answer is not what was asked for: ``request`` is the open request of its row, if any."""
     ids, eos_ids = answer.ids, codec.eos_ids
     if request is None:
         fault = "which is not being asked for: answer each request once, with its own row"

@@ -31,12 +31,7 @@ _open = build_opener(ProxyHandler({}), _AnyStatus).open
 
 
 class VLLMClient:
-    """One vLLM server.
-
-    Args:
-        url: its address, such as ``http://node17:8000``.
-        num_tries: how often a request is sent before it counts as failed.
-    """
+    """One vLLM server; a request is sent ``num_tries`` times before it counts as failed."""
 
     def __init__(self, url: str, num_tries: int = 5) -> None:
         self.url = url.rstrip("/")

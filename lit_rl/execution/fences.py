@@ -48,16 +48,10 @@ def ends_in_thought(prompt: str) -> bool:
 
 @dataclass(frozen=True)
 class Fence:
-    """A line that opens or closes a block.
+    """A line that opens or closes a block: its backticks or tildes, and the first word after them in lower case.
 
-    Args:
-        mark: its backticks or tildes.
-        indent: characters before the mark, a list's bullet included.
-        tag: the first word of what follows the mark, in lower case.
-        start: character where a block that ends here ends.
-        end: character where a block that begins here begins.
-        opens: whether it can open a block; a mark at the end of a line of code only closes one.
-        closes: whether it can close a block.
+    A block that ends here ends at ``start``; one that begins here begins at ``end``. ``indent`` counts a list's bullet
+    too. A mark at the end of a line of code only closes a block.
     """
 
     mark: str

@@ -202,12 +202,7 @@ _WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twic
 
 
 def require_serialisable(value: Any, where: str) -> None:
-    """Raise ValueError if no program could return, or be given, a value: it is too large or too deep to be carried.
-
-    Args:
-        value: of a check.
-        where: what it is, for the message.
-    """
+    """Raise ValueError if no program could return, or be given, a value: it is too large or too deep to be carried."""
     try:
         if len(marshal.dumps(value, _WITHOUT_REFERENCES)) < _ALWAYS_SERIALISABLE_BYTES:
             return

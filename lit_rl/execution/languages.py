@@ -250,13 +250,7 @@ assert set(LANGUAGES) == set(get_args(Language))
 
 @dataclass(frozen=True)
 class Toolchain:
-    """An installed language.
-
-    Args:
-        names: values of the names in its commands.
-        executables: files and folders that its build or its runtime executes, with all links on the way.
-        readable: files and folders that these read.
-    """
+    """An installed language: names in its commands, and files that it executes or reads, with all links on the way."""
 
     names: dict[str, str]
     executables: tuple[str, ...]

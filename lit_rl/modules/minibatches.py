@@ -26,12 +26,7 @@ from lit_rl.types import Completions, Experience, Sampling
 
 
 class Minibatch(NamedTuple):
-    """Row numbers of one optimizer step.
-
-    Args:
-        rows: all rows that the step's denominator counts.
-        microbatches: of these, the rows that go through the model, in the order and company in which they do.
-    """
+    """Numbers of the rows that one optimizer step counts, and those that go through the model, by micro-batch."""
 
     rows: Tensor
     microbatches: list[Tensor]

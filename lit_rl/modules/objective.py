@@ -138,13 +138,7 @@ class Objective:
         return self.kl_coef != 0 and self.kl_in == "reward"
 
     def token_rewards(self, credit: Tensor, logprobs: Logprobs, mask: Tensor) -> Tensor:
-        """Rewards of the tokens [N, T]: their credit, minus the KL where it is in the reward; 0 outside the mask.
-
-        Args:
-            credit: [N, T] reward units.
-            logprobs: log-probabilities of the N rows, under old policy and reference.
-            mask: [N, T] bool, tokens that have a reward.
-        """
+        """Rewards of the tokens [N, T]: their credit, minus the KL where it is in the reward; 0 outside the mask."""
         if not self.penalises_rewards:
             return credit * mask
         old, ref = logprobs

@@ -180,12 +180,7 @@ class RolloutModule(PolicyModule):
         yield self.policy_loss(micro, denominator)
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
-        """[N] bool: rows that can move a weight; the others skip the forward pass.
-
-        Args:
-            row_mask: [N] bool, rows that count in the loss.
-            advantages: [N, T].
-        """
+        """[N] bool: rows that count in the loss and can move a weight; the others skip the forward pass."""
         if self.objective.affects_every_token:
             return row_mask
         return row_mask & (advantages != 0).any(-1)

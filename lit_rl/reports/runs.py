@@ -25,19 +25,11 @@ _KIND = ("method", "model", "lora_rank", "task", "batch_size", "num_samples", "t
 
 @dataclass(frozen=True)
 class Run:
-    """One run.
+    """One run; ``clock`` is ``rollout`` or ``update``, or ``step`` if only event files tell.
 
-    Args:
-        name: as its folder is called, without what all runs of the report have in common.
-        folder: of its files, as it was given.
-        clock: ``rollout`` or ``update``; ``step`` if only event files tell.
-        kind: what it was, of its last start; empty if it was not recorded.
-        curves: by name of the number.
-        diagnoses: what was found while it ran.
-        settings: by name; of a run that was made in Python those of the module and its task.
-        shown: rollouts for the page.
-        endings: how programs ended, in the first and in the last tenth of the recorded rollouts.
-        num_recorded: rollouts in the file.
+    Its name is its folder's, without what all runs of the report have in common; ``kind`` tells what its last start
+    was, ``settings`` what was set, by name, and ``endings`` how programs ended, in the first and in the last tenth of
+    the recorded rollouts; ``shown`` are rollouts for the page.
     """
 
     name: str

@@ -11,6 +11,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
+from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
 from lit_rl.math.pass_at_k import pass_at_k
 from lit_rl.rewards.term import RewardOutput
@@ -132,6 +133,13 @@ class PassAtKMetric(Metric):
         enough = judged >= k
         estimates = pass_at_k(judged[enough], passed[enough], k).tolist()
         return sum(estimates) / len(estimates) if estimates else float("nan")
+
+
+def check_ks(ks: Sequence[int], num_samples: int) -> None:
+    """Raise if no sampling draws enough completions for the largest k."""
+    if num_samples < max(ks):
+        remedy = "raise num_samples (of evaluate.sampling) or lower ks"
+        raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {num_samples}: {remedy}")
 
 
 def problem_counts(judgements: Sequence[Judgement]) -> dict[str, float]:

@@ -56,12 +56,7 @@ class Composite(TypedArguments):
                 raise UsageError(f"{what}; take the term out, or give another task") from error
 
     def __call__(self, completions: Completions, judgements: Sequence[Judgement]) -> RewardOutput:
-        """Rewards and credit of N completions.
-
-        Args:
-            completions: N rows with texts and token places.
-            judgements: N judgements, in the same order.
-        """
+        """Rewards and credit of N completions, from their judgements in the same order."""
         scores = [_checked_scores(term, completions, judgements) for term in self.terms]
         mask = completions.completion_mask.cpu()
         credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)

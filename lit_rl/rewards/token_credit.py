@@ -84,11 +84,7 @@ class SourceMap:
     def span(self, start: int, end: int, value: float, until: int = ALL_TEXT) -> Span | None:
         """Bytes ``start`` to ``end`` of the source; ``None`` if no part of them is in the completion.
 
-        Args:
-            start: first byte.
-            end: byte after the last.
-            value: what the place earned.
-            until: byte of the source up to which it took part in the decision.
+        The place earned ``value``; up to byte ``until`` of the source it took part in the decision.
         """
         if not self.known or max(end, start + 1) <= self._prefix:
             return None
@@ -149,13 +145,8 @@ def score_charging_line(
     between a program that fails at a line and one that passes, only that line differs. No place where the
     line is unknown, blank or not the policy's own, or where nothing was lost.
 
-    Args:
-        text: the completion, or its last turn.
-        judgement: judgement of its program.
-        value: value of the program.
-        full: value of a program without fault.
-        at_once: whether every program that an exception ends, and every one that does not compile, has this value: then
-            the loss is decided with the top-level statement that failed, else at the end of the text.
+    ``at_once`` says that every program that an exception ends, and every one that does not compile, has this value:
+    then the loss is decided with the top-level statement that failed, else at the end of the text.
     """
     outcome, program = judgement.outcome, judgement.program
     if value >= full or program is None or outcome.line is None:

@@ -126,15 +126,7 @@ class SingleTurn(Environment):
 
 @dataclass(eq=False)
 class Conversation:
-    """A row of the rollout that is being written.
-
-    Args:
-        problem: what it is about.
-        group: number of the problem in the rollout.
-        sample: number of the row among those of its problem.
-        prompt_ids: ids of the prompt.
-        max_turns: turns that the policy may have.
-    """
+    """A row of the rollout that is being written."""
 
     problem: Problem
     group: int

@@ -88,16 +88,7 @@ class Hindsight(TypedArguments):
     def teacher_inputs(
         self, rollout: Rollout, codec: Codec, runner: ProgramRunner | None
     ) -> tuple[Completions, Tensor]:
-        """The rows as the teacher reads them.
-
-        Args:
-            rollout: N judged rows.
-            codec: the policy's.
-            runner: runs programs under their public checks.
-
-        Returns:
-            N rows of the same tokens after other prompts, and [N] bool, those whose prompts tell more.
-        """
+        """The N rows with other prompts, as the teacher reads them, and [N] bool, those whose prompts tell more."""
         rows, hinted = rollout.completions, self.prompts_with_hints(rollout, codec, runner)
         lengths = rows.on_host.token_counts.tolist()
         own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]

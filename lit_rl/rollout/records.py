@@ -103,9 +103,7 @@ class InfrastructureError(LitRLError, RuntimeError):
 class Judge:
     """Runs programs; equal programs of one problem run once under each check.
 
-    Args:
-        runner: what executes; ``None`` only for tasks without programs.
-        every_case: run all cases of a problem's :class:`StdioTests`, not just those up to the first that fails.
+    Without ``every_case`` cases of :class:`StdioTests` run up to the first that fails.
     """
 
     def __init__(self, runner: ProgramRunner | None, every_case: bool = True) -> None:
@@ -115,16 +113,7 @@ class Judge:
         self._started: dict[tuple[str, int, str], tuple[Check, Future[Outcome]]] = {}
 
     def start_program(self, problem: Problem, program: Program | None, check: Check) -> Future[Outcome]:
-        """Run a program, if there is one and the check runs programs.
-
-        Args:
-            problem: what the program answers.
-            program: found in the policy's turn.
-            check: the problem's own, or its public one.
-
-        Returns:
-            the outcome to come; ``no_program`` at once if nothing runs.
-        """
+        """Run a program, if there is one and the check runs programs; ``no_program`` at once if nothing runs."""
         if program is None or not check.runs_program:
             nothing: Future[Outcome] = Future()
             nothing.set_result(Outcome(Verdict.NO_PROGRAM))
@@ -187,9 +176,6 @@ def reference_answer(problem: Problem) -> str:
     A completion that continues the prompt, a block with a fence of the problem's language (without the opening one
     where the prompt has begun the answer with it), or, where only reward terms read the completion or a stop string
     would cut the block, the plain text.
-
-    Args:
-        problem: one with a reference.
     """
     assert problem.reference is not None
     rest = problem.reference.removeprefix(problem.program_prefix)

@@ -37,10 +37,6 @@ _SENTENCES = {
 def describe_attempt(attempt: Attempt, language: str) -> str:
     """Describe the result of an attempt, in plain sentences.
 
-    Args:
-        attempt: with its outcome.
-        language: what the program is written in, as ``Check.language`` says.
-
     Source:
         what is reported (the verdict, the first failing public test with its input, the expected and the actual value,
         or the exception): Gehring et al. 2024, section 2 and appendix, https://arxiv.org/abs/2410.02089
@@ -139,6 +135,7 @@ class Repair(Environment):
     def check_problem(self, problem: Problem) -> None:
         """Refuse a problem whose public check gives no feedback, or whose next turn would not begin like its prompt."""
         public, fault = problem.public_check, ""
+        remedy = "make some of the task's cases public, or use the environment SingleTurn"
         if public is None:
             fault = "has no public_check to repair a program by"
         elif not public.runs_program:
@@ -148,16 +145,11 @@ class Repair(Environment):
                 prepare_tests(public.test, public.entry_point)
             except FaultyCheck as error:
                 fault = f"has a public_check without cases ({error})"
+        if not fault and problem.continues_program and not self._template_for(problem).endswith("{program_prefix}"):
+            fault = "has a completion that continues its prompt"
+            remedy = "Repair's template must end with {program_prefix}, or be null"
         if fault:
-            raise UsageError(
-                f"problem {problem.task_id} {fault}: make some of the task's cases public, or use the environment "
-                "SingleTurn"
-            )
-        if problem.continues_program and not self._template_for(problem).endswith("{program_prefix}"):
-            raise UsageError(
-                f"the completion of problem {problem.task_id} continues its prompt, so Repair's template must end "
-                "with {program_prefix}, or be null"
-            )
+            raise UsageError(f"problem {problem.task_id} {fault}: {remedy}")
 
     def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
         """The template filled with the result of the last program."""
@@ -176,12 +168,7 @@ class Repair(Environment):
 
 
 def placeholder_values(problem: Problem, attempt: Attempt) -> dict[str, str]:
-    """Values of the placeholders ``feedback``, ``comment``, ``case`` and ``program_prefix`` of a template.
-
-    Args:
-        problem: one with a public check.
-        attempt: with its outcome under that check.
-    """
+    """Values of the placeholders ``feedback``, ``comment``, ``case`` and ``program_prefix`` of a template."""
     assert problem.public_check is not None
     language = problem.public_check.language
     feedback = describe_attempt(attempt, language)

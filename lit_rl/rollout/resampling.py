@@ -37,11 +37,7 @@ def one_sided_groups(rollout: Rollout) -> list[int]:
 class FreshProblems:
     """Training problems that are not in this rollout, in an order drawn once per rollout, dealt out to ranks.
 
-    Args:
-        problems: all training problems, the same on every rank.
-        batch: the problems this rank has already.
-        key: names the random stream.
-        rank: this process.
+    ``problems`` are all training problems, the same on every rank; ``batch`` are those that this rank has already.
     """
 
     def __init__(self, problems: Sequence[Problem], batch: Sequence[Problem], key: StreamKey, rank: int) -> None:
@@ -52,11 +48,7 @@ class FreshProblems:
         self._rank = rank
 
     def take(self, count: int) -> list[Problem]:
-        """The next problems, fewer when they run out; all ranks call it equally often.
-
-        Args:
-            count: how many this rank wants.
-        """
+        """The next problems, as many as this rank wants, fewer when they run out; all ranks call it equally often."""
         counts = [wanted for of_rank in gather_over_ranks([count]) for wanted in of_rank]
         start = sum(counts[: self._rank])
         mine = self._left[start : start + count]
@@ -65,13 +57,7 @@ class FreshProblems:
 
 
 def replace_groups(rollout: Rollout, groups: Sequence[int], fresh: Rollout) -> Rollout:
-    """The rollout with some groups replaced by those of another rollout, which take over position and number.
-
-    Args:
-        rollout: N rows.
-        groups: numbers of the groups to replace, as many as ``fresh`` has.
-        fresh: other groups; they may have more rows or fewer.
-    """
+    """The rollout with some groups replaced by those of another rollout, which take over position and number."""
     new = dict(zip(groups, fresh.completions.rows_by_group().values(), strict=True))
     source: list[int] = []
     numbers: list[int] = []

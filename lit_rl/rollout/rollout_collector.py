@@ -167,15 +167,8 @@ class RolloutCollector:
     ) -> Rollout:
         """Sample and judge the rows to train on; an engine with weights of its own is compared each time.
 
-        Args:
-            batch: B problems of this rank.
-            sampling: how; ``num_samples`` is the group size G.
-            number: number of the rollout, from 0 on.
-            next_problems: the next rollout's problems, asked with staleness 1; ``None`` if this rollout is the last.
-            others: all training problems, asked where groups are sampled again.
-
-        Returns:
-            N = B * G rows, prompt-major; of other problems where groups were replaced.
+        ``next_problems`` gives the next rollout's problems, asked with staleness 1, or ``None`` after the last;
+        ``others`` all training problems, asked where groups are sampled again. Returns B * G rows, prompt-major.
         """
         if self.settings.staleness:
             pending = self._take_pending(batch, sampling, number) or self._sample_ahead(batch, sampling, number)

@@ -52,11 +52,7 @@ class SamplerCheck:
 def add_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> None:
     """Add the log-probability gap and the ratio of trainer to sampler over some tokens to ``means``.
 
-    Args:
-        means: added to.
-        logprobs: [n, T] nats, of the trainer with the weights that sampled.
-        sampler_logprobs: [n, T] nats, as the sampler reported them.
-        mask: [n, T] bool, tokens that count.
+    Both are [n, T] nats under the weights that sampled.
     """
     difference = (logprobs - sampler_logprobs.to(logprobs))[mask].double()
     if not difference.numel():
@@ -87,17 +83,8 @@ def check_gap(
 ) -> tuple[Means, bool]:
     """Compare some rows, evenly spread, with the policy as it is; warn or stop if the gap is too large.
 
-    All ranks call together.
-
-    Args:
-        check: how many rows, what is too large, and what follows.
-        policy: in eval mode.
-        completions: N rows; N may be 0.
-        sampling: how they were sampled.
-        warn: whether to warn; not a second time.
-
-    Returns:
-        What was found, and whether the gap is too large.
+    All ranks call together, also one without rows, the policy in eval mode. Return what was found, and whether the gap
+    is too large.
     """
     means, count = Means(), len(completions)
     some = completions.select(sorted({i * count // check.rows for i in range(check.rows)}) if count else []).trim()

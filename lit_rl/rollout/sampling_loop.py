@@ -60,14 +60,7 @@ StoredRow = Mapping[str, Any]
 
 @dataclass(eq=False)
 class PendingRollout:
-    """N rows to which the policy adds nothing more; :meth:`finish` waits for their verdicts.
-
-    Args:
-        conversations: N rows, prompt-major.
-        max_turns: turns that a row could have had.
-        pad_id: id of the padding.
-        device: where the tensors go.
-    """
+    """N rows to which the policy adds nothing more; :meth:`finish` waits for their verdicts."""
 
     conversations: Sequence[Conversation]
     max_turns: int
@@ -162,19 +155,8 @@ def sample_rows(
 ) -> PendingRollout:
     """Sample rows for the problems and start their programs; ``.finish()`` of the result waits for the verdicts.
 
-    Args:
-        policy: what writes.
-        engine: what samples.
-        runner: what executes; ``None`` only for tasks without programs.
-        problems: B problems; B may be 0 (a rank whose share has run out).
-        sampling: how; N = B * ``sampling.num_samples`` rows.
-        key: names the random streams.
-        environment: what answers the policy; by default each row is one turn.
-        progress: kept up to date while rows are written and judged.
-        every_case: see :class:`Judge`.
-
-    Returns:
-        N rows, prompt-major.
+    Returns N = B * ``sampling.num_samples`` rows, prompt-major; B may be 0 (a rank whose share has run out). Without a
+    runner no program runs; by default each row is one turn. ``every_case``: see :class:`Judge`.
     """
     environment = SingleTurn() if environment is None else environment
     progress = Progress() if progress is None else progress

@@ -52,13 +52,7 @@ class TruncatedFileWarning(UserWarning):
 
 
 class RecordBatch(NamedTuple):
-    """The lines of one write.
-
-    Args:
-        items: one per line.
-        end: byte of the file after the batch.
-        line: number of its first line in the unpacked file, from 1.
-    """
+    """The lines of one write, the byte of the file after it, and the number of its first line when unpacked, from 1."""
 
     items: list[dict[str, Any]]
     end: int
@@ -242,10 +236,10 @@ def read_record_batches(path: Path) -> Iterator[RecordBatch]:
                         raise decompression_bomb_error(path)
                     end += len(left) - len(member.unused_data)
                     left = member.unused_data if member.eof else file.read(_CHUNK)
-                if not member.eof:
-                    raise EOFError
-                items = [json.loads(one) for one in b"".join(parts).splitlines()]
-            except (zlib.error, EOFError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+                items = [json.loads(one) for one in b"".join(parts).splitlines()] if member.eof else None
+            except (zlib.error, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+                items = None
+            if items is None:
                 _warn_truncated(path, start)
                 return
             yield RecordBatch(items, end, line)

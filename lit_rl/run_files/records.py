@@ -193,14 +193,7 @@ class Diagnosis(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordedMetrics:
-    """The numbers of a run.
-
-    Args:
-        clock: what it counts, ``rollout`` or ``update``.
-        start: what its last start said of itself; empty if it was not recorded.
-        curves: by name of the number.
-        diagnoses: what was found wrong while it ran, in order.
-    """
+    """The numbers of a run; ``start`` is what its last start said of itself, empty if it was not recorded."""
 
     clock: str
     start: Mapping[str, Any]

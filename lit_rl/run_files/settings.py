@@ -35,14 +35,7 @@ _MAX_VALUE = 1 << 20
 
 
 class SettingChange(NamedTuple):
-    """A setting that a resumed run was given otherwise than the start before.
-
-    Args:
-        name: as the command line takes it.
-        was: its text at the start before, or :data:`NOT_SET`.
-        given: its text now.
-        why_ignored: empty if it is in force from now on.
-    """
+    """A setting that a resumed run was given otherwise than before; in force unless a reason says why it is ignored."""
 
     name: str
     was: str

@@ -266,11 +266,8 @@ def shard(
 def enable_activation_checkpointing(model: nn.Module, *, offload: bool = False) -> None:
     """Compute the activations of each layer again in the backward pass, in train and in eval mode alike.
 
-    The checkpointing of transformers acts only in train mode, and updates run in eval mode.
-
-    Args:
-        model: has layers; calling this twice does nothing more.
-        offload: keep what is left, the inputs of the layers, in the CPU's memory.
+    The checkpointing of transformers acts only in train mode, and updates run in eval mode. With ``offload`` the inputs
+    of the layers, which are left, are kept in the CPU's memory.
     """
     inputs, entered = save_on_cpu(pin_memory=True), list[bool]()
 

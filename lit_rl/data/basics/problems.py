@@ -90,15 +90,7 @@ class NormalisedTreeCache:
 
 @dataclass(frozen=True)
 class RenderingSettings:
-    """Settings by which draws become problems.
-
-    Args:
-        bug_share: share of problems whose demonstration carries the family's bug.
-        num_public_cases: cases that go into the public check, 0 to :data:`MAX_PUBLIC_CASES`.
-        untold_constants: whether the docstring leaves out what a public case can tell.
-        second_turn_share: share of problems that come after a failed first turn.
-        language: which the functions are written in.
-    """
+    """Settings by which draws become problems, see :class:`lit_rl.data.Basics`."""
 
     bug_share: float
     num_public_cases: int = 0
@@ -110,15 +102,7 @@ class RenderingSettings:
 def draw_distinct_problems(
     family: Family, count: int, *, seed: int, split: Split | None, rendering: RenderingSettings
 ) -> Iterator[Problem]:
-    """Distinct problems of one family.
-
-    Args:
-        family: whose problems.
-        count: how many.
-        seed: which of the family's functions come, and in which order.
-        split: only reference programs of this split; ``None`` takes both.
-        rendering: what a problem carries and shows.
-    """
+    """Distinct problems of one family, whose reference programs belong to a split; ``None`` takes both."""
     rng = Random(f"{seed}/{split}/{family.name}")
     seen: set[str] = set()
     trees = NormalisedTreeCache()
@@ -211,16 +195,10 @@ def _wrong_body(drawn: DrawnFunction, untold: str, rng: Random, rendering: Rende
 def second_turn_problem(
     problem: Problem, attempt: str, program: Callable[[str], str], *, repeats: bool
 ) -> Problem | None:
-    """The problem after a failed first turn.
+    """The problem after a failed first turn, the body ``attempt``; ``None`` if that passes the public cases.
 
-    Args:
-        problem: the problem of the first turn, with public cases.
-        attempt: the body that was written.
-        program: makes the whole function ``f`` from a body.
-        repeats: whether the demonstration writes the same body again, feedback or not.
-
-    Returns:
-        ``None`` if the attempt passes the public cases.
+    ``program`` makes the whole function ``f`` from a body. With ``repeats`` the demonstration writes the same body
+    again, feedback or not.
     """
     public = problem.public_check
     assert isinstance(public, CallTests)
@@ -250,12 +228,7 @@ def draw_public_and_hidden(
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases of a problem; ``None`` if no inputs of 100 draws tell the bug from the reference.
 
-    Args:
-        draw_inputs: draws arguments of calls.
-        reference: the right program, our own source.
-        buggy: the same with the bug.
-        num_public: how many cases are public, at most :data:`MAX_PUBLIC_CASES`.
-        wanted: ``repr`` of an answer that the first public case must have; ``None`` if any will do.
+    ``wanted`` is the ``repr`` of an answer that the first public case must have; ``None`` if any will do.
     """
     right, wrong = load_function(reference), load_function(buggy)
     for _ in range(100):
@@ -273,8 +246,7 @@ def _split_public_hidden(
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases, none in both; the bug shows in the public ones too, where that is possible.
 
-    Returns:
-        ``None`` if no division leaves hidden cases on which the bug shows and no constant answer passes.
+    ``None`` if no division leaves hidden cases on which the bug shows and no constant answer passes.
     """
     arguments, answers = [repr(given) for given, _ in cases], [repr(expected) for _, expected in cases]
     distinct = [index for index in range(len(cases)) if arguments.index(arguments[index]) == index]

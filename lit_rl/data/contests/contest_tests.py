@@ -76,10 +76,6 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
     ``accepted_outputs`` in place of ``output`` lists several outputs of which any is right, and one with ``grade``
     belongs to the group of tests of that name.
 
-    Args:
-        tests: the stored value, JSON text already read.
-        function: the row's function name, if it has one.
-
     Source:
         what trainers make of functions: https://github.com/hendrycks/apps/blob/main/eval/testing_util.py, and verl's
         ``prime_code``
@@ -156,13 +152,8 @@ def build_contest_check(
 ) -> CallTests | StdioTests:
     """The check of a problem; tests of one group come one after the other, with the groups in order of appearance.
 
-    Args:
-        tests: at least one; all read stdin, or all call the same function.
-        timeout_seconds: CPU seconds for one test.
-        in_class: whether the function is a method of ``class Solution``.
-        compare: how outputs of whole programs are compared; by default as LiveCodeBench does.
-        tolerance: of returned floats, and of printed ones where ``compare`` is ``tokens``.
-        checker: judges outputs of whole programs in place of ``compare``.
+    All tests read stdin, or all call the same function, with ``in_class`` a method of ``class Solution``. By default
+    outputs of whole programs are compared as LiveCodeBench does.
     """
     functions = {test.function for test in tests}
     if len(functions) != 1 or (checker is not None and functions != {None}):
@@ -297,11 +288,6 @@ def tests_shown_in_statement(
     ``Input`` (or ``Sample Input`` and the like), and below it a line that says ``Output``, followed by the expected
     output. A test of a function is shown if the statement has that call with that value, see
     :func:`~lit_rl.data.examples_in_text.find_examples`.
-
-    Args:
-        statement: what the policy reads.
-        tests: of the problem.
-        parameters: names of the function's parameters, in order, where they are known.
     """
     if any(test.function for test in tests):
         return [test for test in tests if _statement_shows_call(statement, test, parameters)]

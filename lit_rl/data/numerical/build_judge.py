@@ -39,10 +39,6 @@ _EXACT = 1 - 1e-12
 _UNREADABLE = (OSError, LookupError, ValueError, ArithmeticError)  # of the files that a completion's program leaves
 
 
-class BuildError(FaultyCheck):
-    """The tree does not build or run as it is: a fault of the task, not of a completion."""
-
-
 Output = tuple[str, MultiLevelField]  # what is compared of one plotfile: its header, and an array
 _references: dict[tuple[Any, ...], tuple[Output, ...]] = {}
 _masked: dict[tuple[Any, ...], Path] = {}
@@ -63,7 +59,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
             _references[built] = _run_reference(check, temporary_folder)
         masked = _masked_tree(check, temporary_folder)
     except BoxError as error:
-        raise BuildError(str(error)) from error
+        raise FaultyCheck(str(error)) from error
     for _ in range(2):
         try:
             folder = _copy_tree(masked, temporary_folder)
@@ -87,10 +83,10 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
 def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
     """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts it."""
     if path.resolve() != path or not path.is_file():
-        raise BuildError(f"{path} is not a file of the tree itself")
+        raise FaultyCheck(f"{path} is not a file of the tree itself")
     lines = path.read_bytes().split(b"\n")
     if not 1 <= first <= last + 1 <= len(lines) + 1:
-        raise BuildError(f"{path.name} has {len(lines)} lines, but lines {first} to {last} are masked")
+        raise FaultyCheck(f"{path.name} has {len(lines)} lines, but lines {first} to {last} are masked")
     written = completion.rstrip("\n").encode("utf-8", "surrogatepass")  # whatever a model samples
     path.write_bytes(b"\n".join([*lines[: first - 1], *([written] if completion.strip() else []), *lines[last:]]))
 
@@ -161,7 +157,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
         return outputs
     except _UNREADABLE as error:
         fault = "fails, unchanged, to build, to run or to write the output to compare"
-        raise BuildError(f"{check.tree} {fault}: {error}") from error
+        raise FaultyCheck(f"{check.tree} {fault}: {error}") from error
     finally:
         if folder is not None:
             _remove_tree(folder)

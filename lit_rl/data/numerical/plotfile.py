@@ -82,12 +82,9 @@ class _BudgetedFiles:
 
 
 def read_field(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> MultiLevelField:
-    """One variable of a plotfile; raises OSError, ValueError, LookupError or OverflowError if it is broken.
+    """One variable of a plotfile, from at most ``max_bytes``, texts and all levels together.
 
-    Args:
-        read: reads a part of a file of the plotfile's folder.
-        name: name of the variable in the header.
-        max_bytes: most data to read, texts and all levels together.
+    OSError, ValueError, LookupError or OverflowError tell that it is broken.
     """
     files = _BudgetedFiles(read, max_bytes)
     names, levels = parse_header(files.read_text_file("Header", MAX_HEADER_LENGTH))

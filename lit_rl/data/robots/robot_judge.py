@@ -47,11 +47,7 @@ _NO_PROGRAM = Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error")
 class RobotHost:
     """Host that answers a program's calls with the eight functions of a world, and nothing else of it.
 
-    Args:
-        world: the world; its trace is read afterwards.
-
-    Attributes:
-        refused: the first error of a call, whether or not the program caught it.
+    ``refused`` is the first error of a call, whether or not the program caught it.
     """
 
     functions: tuple[str, ...] = FUNCTIONS

@@ -89,12 +89,8 @@ def randomise_membership_tests(source: str, rng: random.Random, probability: flo
     """The program with tests such as ``"x" in rooms`` replaced by True, False or left, at random.
 
     A world that is invented has no rooms of the names a program looks for, so the branches behind such tests
-    would never run. What is too long or too deep to be rewritten stays as it is.
-
-    Args:
-        source: a prepared program.
-        rng: what chooses; the program as a whole is left alone with probability ``1 - probability``.
-        probability: of looking at the tests at all.
+    would never run. What is too long or too deep to be rewritten stays as it is, and so does the program as a whole
+    with probability ``1 - probability``.
     """
     if rng.random() >= probability or len(source) > _MAX_EXPLORED_LENGTH:
         return source

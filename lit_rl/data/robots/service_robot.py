@@ -47,11 +47,7 @@ class PlacedObject(str):
 
 
 class RobotWithoutWorld:
-    """Parts that are the same in every world: place, hand and trace.
-
-    Args:
-        location: the room it starts in.
-    """
+    """Parts that are the same in every world: place, hand and trace."""
 
     def __init__(self, location: str) -> None:
         self.location = location
@@ -143,8 +139,6 @@ class ServiceRobot(RobotWithoutWorld):
         the question, the first option that contains "yes", otherwise the first that contains "no".
         """
         self._record("Ask", question, options)
-        if not options:
-            raise RobotError("RobotAskError: no options to choose from")
         for name, answers in self._agents_here():
             if not matches_stored_pattern(name, person):
                 continue

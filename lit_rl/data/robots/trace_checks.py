@@ -34,10 +34,6 @@ _Trace = Sequence[Sequence[Any]]
 def check_holds(check: Any, trace: _Trace) -> bool:
     """Return whether the check is true of the trace.
 
-    Args:
-        check: a formula.
-        trace: ``[kind, value1, value2]`` events in order.
-
     Example:
         >>> trace = [["GoTo", "kitchen", None], ["Say", "dinner is ready", None]]
         >>> check_holds(["act_at_first", "trace", "kitchen", ["Say", "ready"]], trace)

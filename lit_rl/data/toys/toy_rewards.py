@@ -67,6 +67,6 @@ class CorridorReward(RewardTerm):
 
 
 def last_turn_ids(completions: Completions) -> list[list[int]]:
-    """The sampled ids of the last turn of each of N rows."""
+    """The sampled ids of the last turn of each row."""
     rows = zip(completions.completion_ids.tolist(), completions.turns, strict=True)
     return [ids[turns[-1].start : turns[-1].end] for ids, turns in rows]

@@ -28,14 +28,7 @@ def numbers_of(problem: Problem) -> tuple[int, ...]:
 
 
 def sort_distance(prompt: Sequence[int], response: Sequence[int]) -> int:
-    """Number of positions where the response equals the sorted prompt.
-
-    Args:
-        prompt: n numbers.
-        response: what was answered; missing positions count as wrong.
-
-    Returns:
-        0 to n.
+    """Number of positions where the response equals the sorted prompt; missing positions count as wrong.
 
     Example:
         >>> sort_distance([3, 1, 0, 2], [0, 3, 1, 2])
@@ -47,14 +40,7 @@ def sort_distance(prompt: Sequence[int], response: Sequence[int]) -> int:
 def sort_inclusion_ordering(prompt: Sequence[int], response: Sequence[int]) -> int:
     """One point for each number of the prompt that occurs in the response, one for each ordered pair of neighbours.
 
-    Gives more partial credit than :func:`sort_distance`.
-
-    Args:
-        prompt: n numbers.
-        response: what was answered.
-
-    Returns:
-        0 to 2n - 1 for a response of n numbers.
+    Gives more partial credit than :func:`sort_distance`: 0 to 2n - 1 for a response of n numbers.
 
     Example:
         >>> sort_inclusion_ordering([3, 1, 0, 2], [0, 3, 1, 2])

@@ -162,14 +162,7 @@ class BoxLimits:
 
 @dataclass(frozen=True)
 class BoxReport:
-    """Result of a command.
-
-    Args:
-        status: its exit status; ``None`` if a limit ended it.
-        log: the last bytes of what it printed, stdout and stderr together.
-        timed_out: whether that was the time limit.
-        wall_seconds: wall time.
-    """
+    """Result of a command: the end of what it printed, and its exit status, ``None`` if a limit ended it."""
 
     status: int | None
     log: str

@@ -35,12 +35,7 @@ def abi_version() -> int:
 def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -> int:
     """Allow this process and its children the given access beneath the given paths, and nothing else.
 
-    Args:
-        rules: paths, each with what is allowed there. Paths that do not exist are left out.
-        newest: use at most this version, as an older kernel would; 0 for none.
-
-    Returns:
-        The version in force.
+    Paths that do not exist are left out. Return the version in force, at most ``newest``, as of an older kernel.
     """
     version = abi_version() if newest is None else min(newest, abi_version())
     if not version:

@@ -108,11 +108,9 @@ def _set_file_rules(profile: Profile) -> int:
 
 
 class ChildConfinement(NamedTuple):
-    """Confinement left for each child of a confined zygote to apply.
+    """Confinement left for each child of a confined zygote to apply: filters for Python and for compiled programs.
 
-    Args:
-        filters: install for Python and for compiled programs; ``None`` only where weak isolation was asked for.
-        tasks: limit to apply where the kernel counts the programs' tasks together with the trainer's.
+    ``tasks`` is a limit where the kernel counts the programs' tasks together with the trainer's.
     """
 
     filters: tuple[seccomp.Filter | None, seccomp.Filter | None]
@@ -122,12 +120,8 @@ class ChildConfinement(NamedTuple):
 def isolate(settings: dict[str, Any], exec_descriptor: int) -> ChildConfinement:
     """Confine this process, a zygote; children apply what is left of it.
 
-    Args:
-        settings: those of ``spawning.ZygoteSettings``, and ``folder``, the work folder.
-        exec_descriptor: descriptor through which compiled programs are executed.
-
-    Raises:
-        OSError: if this machine cannot provide the tier.
+    ``settings`` are those of ``spawning.ZygoteSettings``, and ``folder``, the work folder. Compiled programs are
+    executed through ``exec_descriptor``. OSError if this machine cannot provide the tier.
     """
     tier, folder, user = int(settings["tier"]), str(settings["folder"]), untrusted_user_id()
     own_tasks = limits.tasks_are_counted_alone(tier >= 1)

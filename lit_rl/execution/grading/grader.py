@@ -53,11 +53,7 @@ _SHORTAGES = (errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOM
 
 
 def grade(job: dict[str, Any]) -> int:
-    """Run the tests of ``job``; the result goes to the supervisor as one line of JSON.
-
-    Returns:
-        The exit status that belongs to the result.
-    """
+    """Run the tests of ``job``; send the result to the supervisor as one line of JSON, and return its exit status."""
     program = TestsSide(Channel(CHANNEL), job["in_place"], job["allow_objects"])
     results = ReportingTestRunner(_take_stdout(), job, program)
     reseed_random(job["seed"])  # the program's own stream would tell it what the tests draw
@@ -70,8 +66,7 @@ def grade(job: dict[str, Any]) -> int:
 def rehearse(job: dict[str, Any]) -> int:
     """Run the tests of ``job`` without a program, up to their first use of one, which ends this process.
 
-    Returns:
-        The exit status of tests that fail, or end, before they use a program; why goes to the supervisor.
+    Return the exit status of tests that fail, or end, before they use a program; why goes to the supervisor.
     """
     result = _take_stdout()
     reseed_random(job["seed"])
@@ -135,10 +130,7 @@ class _TestRunner:
 class ReportingTestRunner(_TestRunner):
     """The results of the tests, sent as soon as they are known; those after one that failed are run too.
 
-    Attributes:
-        kind: of the result, once it is sent.
-        kinds: what the program said about the names that mean its own.
-        evidence: numbers of the asserts that held.
+    ``kinds`` is what the program said about the names that mean its own, ``evidence`` the numbers of asserts that held.
     """
 
     def __init__(self, channel: Channel, job: dict[str, Any], program: TestsSide) -> None:

@@ -86,7 +86,7 @@ class TestsSide(RpcLink):
             message = self.receive()
         if message[:1] == ["names"] and isinstance(message[1], dict):
             return message[1]
-        raise self.mark_ended(message)
+        self.end_tests(message)
 
     # --- requests ----------------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class TestsSide(RpcLink):
             try:
                 result = super().request(operation, target, args, kwargs or {})
             except (ChannelClosed, BadMessage):
-                raise self.mark_ended([]) from None
+                self.end_tests([])
         if self._knows_tests and isinstance(target, int):
             self._require_evidence(target, operation, result)
         self.last_result = result
@@ -113,7 +113,7 @@ class TestsSide(RpcLink):
     def receive(self) -> list[Any]:
         message = super().receive()
         if message[0] == "end":
-            raise self.mark_ended(message)
+            self.end_tests(message)
         return message
 
     def decode_response(self, message: list[Any], args: tuple[Any, ...]) -> Any:
@@ -129,8 +129,8 @@ class TestsSide(RpcLink):
         self.errors.append((error, description))
         return error
 
-    def mark_ended(self, message: list[Any]) -> ProgramEnded:
-        """Mark the program as ended; return the exception to raise, with the program's reason if it gave one."""
+    def end_tests(self, message: list[Any]) -> NoReturn:
+        """Mark the program as ended, with its reason if it gave one, and end the tests."""
         if len(message) > 1 and isinstance(message[1], dict):
             self.last_error = message[1]
             # Until its process has ended, whose exit status is the evidence: an honest one ends at once.
@@ -140,7 +140,7 @@ class TestsSide(RpcLink):
                 while poll.poll(_ENDING_MILLISECONDS):
                     self.channel.receive()
         self.ended = True
-        return ProgramEnded()
+        raise ProgramEnded
 
     # --- the program's objects ---------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ def _can_marshal(value: Any) -> bool:
 
 
 def refuse_object(value: Any) -> list[Any]:
-    """Refuse an argument of the tests that no other process can be given."""
+    """Refuse an argument of the tests, or the answer of a host, that no other process can be given."""
     raise FaultyCheck(f"a test's argument must be plain data, got {type(value).__name__}")
 
 

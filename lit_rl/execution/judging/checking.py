@@ -31,13 +31,7 @@ _MAX_REHEARSED = 4096
 
 
 class Ruling(NamedTuple):
-    """The ruling of a checker, or of a comparison, on one output.
-
-    Args:
-        points: that it gives; 1 for right and 0 for wrong where it gives none.
-        comment: what it says about the output.
-        fault: how the checker itself failed, if it did.
-    """
+    """The ruling of a checker, or of a comparison, on one output: points, 0 to 1, a comment, how the checker failed."""
 
     points: float
     comment: str = ""

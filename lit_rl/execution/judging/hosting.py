@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from lit_rl.execution.interface import Outcome, Verdict
+from lit_rl.execution.judging.calls import refuse_object
 from lit_rl.execution.judging.supervising.child_files import ChildFiles
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
@@ -74,15 +75,8 @@ def run_hosted(
 ) -> HostedRun:
     """Run a program, and its argument-less function ``entry_point``, with the functions of ``host``.
 
-    There ``time.sleep`` returns at once.
-
-    Args:
-        client: the zygote that runs it.
-        program: source.
-        host: answers the calls.
-        entry_point: called after the program's source ran; empty to call nothing.
-        timeout_seconds: CPU seconds of the program and the host together.
-        max_calls: the program is killed at the call after this many; the verdict is ``timed_out``.
+    There ``time.sleep`` returns at once. The CPU seconds are of the program and the host together. At the call after
+    ``max_calls`` the program is killed; the verdict is ``timed_out``.
     """
     theirs, ours = socket.socketpair()
     job = {"mode": "host", "source": program, "functions": list(host.functions), "entry_point": entry_point}
@@ -185,7 +179,7 @@ class _Session:
             raise plain.NotPlain(f"a call of {call.name[:100]!r}, which the host does not have")
         try:
             value = self._host.call(*call)
-            return json.dumps(["value", plain.to_tree(value, _refuse_object)])
+            return json.dumps(["value", plain.to_tree(value, refuse_object)])
         except Exception as error:
             types = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
             return json.dumps(["error", {"types": types, "message": message_of(error)}])
@@ -212,7 +206,3 @@ class _Session:
 def message_of(error: Exception) -> str:
     """The text of a host's exception, as the program gets it."""
     return printable(str(error)[:MAX_MESSAGE_LENGTH])
-
-
-def _refuse_object(value: Any) -> list[Any]:
-    raise TypeError(f"a host must answer with plain data, got {type(value).__name__}")

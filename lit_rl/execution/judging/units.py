@@ -34,7 +34,10 @@ _GO_PACKAGES = (
 )
 _GO_IMPORT = re.compile(r'^[ \t]*(?:import[ \t]+)?(?:\([ \t]*)?"([\w./-]+)"', re.M)
 _GO_NO_CODE = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?|`[^`]*`?|'(?:\\.|[^'\\\n])*'?""", re.S)
-_RUST_TEST = re.compile(r"^[ \t]*#\[test\]", re.M)
+_TEST: dict[Language, re.Pattern[str]] = {
+    "go": re.compile(r"^func (Test\w*)\(", re.M),
+    "rust": re.compile(r"^[ \t]*#\[test\]", re.M),
+}
 # Of Rust's own harness: in the order of their names, one by one, and only ours.
 _RUST_ARGUMENTS = ("--test-threads=1", "--nocapture", "lit_rl_tests::")
 
@@ -45,6 +48,8 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
         return Outcome(Verdict.NO_PROGRAM)
     client.on_report()  # from here on the program is read
     language = check.language
+    if language in _TEST and not _TEST[language].search(blank_comments_and_strings(check.test)):
+        raise FaultyCheck("UnitTests.test: expected functions named Test... (Go) or marked #[test] (Rust), got none")
     source = source_for_compiler(program, language)
     setup = check.setup if language in ("cpp", "go", "rust") else " ".join(check.setup.split("\n"))
     built = build(client, _FILES[language](source, replace(check, setup=setup)), language, beside=True)
@@ -83,11 +88,8 @@ def _go_files(program: str, check: UnitTests) -> Files:
     program = re.sub(r"^[ \t]*package\s+\w+;?", "", rename_go_main(program), count=1, flags=re.M)
     setup = check.setup if "package" in check.setup else f"package main\n{check.setup}"
     setup = _go_setup(setup, program, check.test)
-    tests = re.findall(r"^func (Test\w*)\(", check.test, re.M)
-    if not tests:
-        raise FaultyCheck("UnitTests.test: expected Go functions named Test..., got none")
     text = f"{setup}\n//line program.go:1\n{program}\n//line tests.go:1\n{check.test}\n"
-    entries = ", ".join(f'{{"{name}", {name}}}' for name in tests)
+    entries = ", ".join(f'{{"{name}", {name}}}' for name in _TEST["go"].findall(check.test))
     main = 'package main\n\nimport (\n\t"testing"\n\tlit_rl "lit_rl"\n)\n\n'
     main += f"func main() {{ lit_rl.Run([]testing.InternalTest{{{entries}}}) }}\n"
     files = {"run.go": driver_source("run.go"), "program.go": text, "main.go": main}
@@ -108,8 +110,6 @@ def _go_setup(setup: str, program: str, test: str) -> str:
 
 
 def _rust_files(program: str, check: UnitTests) -> Files:
-    if not _RUST_TEST.search(blank_comments_and_strings(check.test)):
-        raise FaultyCheck("UnitTests.test: expected Rust functions marked #[test], got none")
     tests = driver_source("run.rs").replace("TESTS", check.test)
     return {"program.rs": f"{program}\n{check.setup}\n{tests}"}
 

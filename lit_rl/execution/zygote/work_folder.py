@@ -71,27 +71,29 @@ def folder_is_full(path: str, max_bytes: int, max_files: int = _MAX_FILES) -> bo
     """
     for _ in range(_TRIES):
         try:
-            return _exceeds_limits(os.open(path, _FOLDER), [max_files, max_bytes])
-        except _Moved:
-            continue
+            is_full = _exceeds_limits(os.open(path, _FOLDER), [max_files, max_bytes])
         except OSError:
             return False
+        if is_full is not None:
+            return is_full
     return True
 
 
-class _Moved(Exception):
-    """The folder that we are in was moved."""
+def _exceeds_limits(here: int, left: list[int]) -> bool | None:
+    """Return whether the folder open as ``here`` exceeds the files and bytes in ``left``; closes it.
 
-
-def _exceeds_limits(here: int, left: list[int]) -> bool:
-    """Return whether the folder open as ``here`` exceeds the files and bytes in ``left``; closes it."""
+    ``None`` if a folder that we were in was moved.
+    """
     above: list[tuple[int, list[str]]] = []  # the way down: each folder's number, and what waits in it
     try:
         folders = _deduct_and_list_folders(here, left)
         while min(left) >= 0:
             if folders:
-                inside = _try_open_subfolder(here, folders.pop())
-                if inside is None:
+                name = folders.pop()
+                try:
+                    inside = os.open(name, _FOLDER, dir_fd=here)
+                except OSError:  # of a running program: gone, or closed to us
+                    _make_readable(here, name)
                     continue
                 above.append((os.fstat(here).st_ino, folders))
                 os.close(here)
@@ -99,29 +101,15 @@ def _exceeds_limits(here: int, left: list[int]) -> bool:
                 folders = _deduct_and_list_folders(here, left)
             elif above:
                 inode, folders = above.pop()
-                here = _return_to_parent(here, inode)
+                with contextlib.suppress(OSError):
+                    if os.fstat(_move_into(here, "..")).st_ino == inode:
+                        continue
+                return None
             else:
                 return False
         return True
     finally:
         os.close(here)
-
-
-def _try_open_subfolder(here: int, name: str) -> int | None:
-    """A folder of a running program, if it is still there and readable."""
-    try:
-        return os.open(name, _FOLDER, dir_fd=here)
-    except OSError:
-        _make_readable(here, name)
-        return None
-
-
-def _return_to_parent(here: int, inode: int) -> int:
-    """The folder above ``here``, open, if it is the one that we came from."""
-    with contextlib.suppress(OSError):
-        if os.fstat(_move_into(here, "..")).st_ino == inode:
-            return here
-    raise _Moved
 
 
 def _deduct_and_list_folders(folder: int, left: list[int]) -> list[str]:

@@ -113,14 +113,7 @@ def _breaks_off(judgement: Judgement) -> bool:
 
 
 def ending_stop_string(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:
-    """The stop string that ended a turn; empty if none did, or if it is unknown.
-
-    Args:
-        rollout: N rows.
-        row: of the turn.
-        number: of the turn in the row, from 0.
-        decode: of the policy's codec.
-    """
+    """The stop string that ended a turn; empty if none did, or if it is unknown."""
     completions = rollout.completions
     turn, strings = completions.turns[row][number], completions.problems[row].stop_strings
     if turn.stop_reason is not StopReason.STOP_STRING:

@@ -17,15 +17,8 @@ FRAME = {"width": 360, "height": 224, "left": 66, "right": 350, "top": 10, "bott
 _MAX_DOTS = 40
 
 
-@dataclass(frozen=True)
-class CurveGroup:
-    """Curves of one colour: the runs of a group.
-
-    Args:
-        label: for the tooltip.
-        colour: of the line.
-        curves: one for each seed.
-    """
+class CurveGroup(NamedTuple):
+    """Curves of one colour: the runs of a group, one curve for each seed."""
 
     label: str
     colour: str

@@ -49,14 +49,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Assertion:
-    """A comparison over the results of calls.
+    """A comparison over the results of calls, by their positions in the plan; its own call ``i`` is called ``_i``.
 
-    Args:
-        calls: positions in the plan's calls.
-        code: compiled expression; the result of the assert's own call ``i`` is called ``_i`` in it.
-        lines: its first and last line in the test.
-        values: values of the test's own names.
-        other_side: what the result of its only call must equal, if the assert is that simple.
+    ``other_side`` is what the result of its only call must equal, if the assert is that simple.
     """
 
     calls: tuple[int, ...]

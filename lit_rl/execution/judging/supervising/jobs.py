@@ -61,13 +61,7 @@ class ChildUsage(NamedTuple):
 
 
 class JobReport(NamedTuple):
-    """Result of a job.
-
-    Args:
-        cause: ``FINISHED``, or what ended it: one of ``OUT_OF_CPU`` and the others.
-        wall_seconds: from the first fork to the end of the last child.
-        children: in the order of the request.
-    """
+    """Result of a job: what ended it, wall seconds from the first fork to the last child's end, and its children."""
 
     cause: int
     wall_seconds: float
