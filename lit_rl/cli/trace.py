@@ -176,7 +176,7 @@ def _fake_process_group(number: int) -> Iterator[None]:
 
 
 def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTensorMode) -> int:
-    """Build all weights as fake tensors, tied ones once, and spread them; return the policy's parameters, no adapters."""
+    """Build all weights as fake tensors, tied ones once, and spread them; count the policy's, without adapters."""
     with torch.device("meta"):
         module.load_weights()
         parameters = sum(p.numel() for name, p in module.policy.named_parameters() if ".lora_" not in name)
