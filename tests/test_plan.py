@@ -214,7 +214,7 @@ def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
     job = replace(layout_from_run(module, "auto", 4, 1), prompt_tokens=48)
     traced = trace_update(module, "auto", job, on_cpu=True)
     steps = 4 * (4 * 12 + 2)  # Adam's float32 step count of each parameter
-    assert traced.parameters == traced.trained == PARAMETERS and traced.whole == 4 * PARAMETERS
+    assert traced.parameters == traced.trained == PARAMETERS
     assert traced.sampling["moments"] == 8 * PARAMETERS + steps
     assert 4 * PARAMETERS <= traced.sampling["weights"] < 4 * PARAMETERS + 1000  # rotary frequencies
     assert traced.updating["gradients"] == 4 * PARAMETERS
@@ -306,8 +306,7 @@ def test_a_base_in_4_bits_is_whole_one_layer_at_a_time() -> None:
         counts.append(trace_update(module, "auto", replace(layout_from_run(module, "auto", 4, 1), prompt_tokens=48)))
     plain, packed = counts
     linear = 4 * (2 * 256**2 + 2 * 256 * 128 + 3 * 256 * 768)  # all but embeddings, output matrix, biases and norms
-    assert (packed.parameters, packed.trained, packed.whole) == (plain.parameters, plain.trained, plain.whole)
-    assert packed.whole == 2 * packed.parameters
+    assert (packed.parameters, packed.trained) == (plain.parameters, plain.trained)
     saved = plain.updating["weights"] - packed.updating["weights"]
     assert saved == linear * (2 - 1 / 2 - 1 / 64 - 4 / (64 * 256))
     gained = sum(plain.updating.values()) - sum(packed.updating.values())

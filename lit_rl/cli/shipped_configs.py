@@ -14,10 +14,15 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _FLAGS, _FLAG = ("--config", "-c"), "--config="
 
 
+def shipped_folder(name: str) -> Path:
+    """A folder that comes with the package: inside an installed one, in a checkout next to it."""
+    inside = _PACKAGE / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name
+
+
 def shipped_config_files() -> dict[str, Path]:
     """All configurations by name, such as ``basics_grpo`` and ``strategy/fsdp2``; job scripts keep their ending."""
-    inside = _PACKAGE / "configs"  # of an installed package; in a checkout they are next to it
-    here = inside if inside.is_dir() else _PACKAGE.parent / "configs"
+    here = shipped_folder("configs")
     found = sorted([*here.rglob("*.yaml"), *here.rglob("*.sbatch")])
     return {file.relative_to(here).as_posix().removesuffix(".yaml"): file for file in found}
 

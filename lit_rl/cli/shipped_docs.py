@@ -7,16 +7,13 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
+from lit_rl.cli.shipped_configs import shipped_folder
 from lit_rl.errors import UsageError
-
-_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def page_texts_by_name() -> dict[str, str]:
     """The Markdown of every page by its name, such as ``monitoring``; of a checkout where there is no package."""
-    inside = _PACKAGE / "docs"
-    folder = inside if inside.is_dir() else _PACKAGE.parent / "docs"
-    return {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.md"))}
+    return {file.stem: file.read_text(encoding="utf-8") for file in sorted(shipped_folder("docs").glob("*.md"))}
 
 
 def sections_by_anchor(text: str) -> dict[str, str]:

@@ -73,7 +73,6 @@ class RankCosts:
     Args:
         parameters: of the policy, over all ranks, adapters not counted.
         trained: parameters that an optimizer moves, of policy and critic.
-        whole: bytes of the policy's weights on a rank that has all of them.
         updating: bytes by kind at the worst moment of an update, the optimizer's step included.
         sampling: bytes by kind while all rows are sampled in this process; else what is held between updates.
         flops: operations of a rollout's passes, with and without gradients.
@@ -84,7 +83,6 @@ class RankCosts:
 
     parameters: int
     trained: int
-    whole: float
     updating: dict[str, float]
     sampling: dict[str, float]
     flops: float
@@ -146,9 +144,9 @@ def trace_update(module: RolloutModule, strategy: Any, job: RunLayout, on_cpu: b
     try:
         with _fake_process_group(job.num_ranks):
             fake = FakeTensorMode(allow_non_fake_inputs=True)
-            sizes = _load_fake_weights(module, strategy, job, fake)
+            parameters = _load_fake_weights(module, strategy, job, fake)
             with _WithoutMemory(fake), _device_sized_blocks(on_cpu):
-                return _UpdateOnFakeTensors(module, job, strategy, on_cpu).measure_costs(*sizes)
+                return _UpdateOnFakeTensors(module, job, strategy, on_cpu).measure_costs(parameters)
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
             f"torch {torch.__version__} cannot run {error} on fake tensors (without memory), which this model needs: "
@@ -177,14 +175,11 @@ def _fake_process_group(number: int) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTensorMode) -> tuple[int, float]:
-    """Build all weights as fake tensors, tied ones once, and spread them.
-
-    Return the policy's parameters, adapters not counted, and their bytes in the policy's dtype.
-    """
+def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTensorMode) -> int:
+    """Build all weights as fake tensors, tied ones once, and spread them; count the policy's, without adapters."""
     with torch.device("meta"):
         module.load_weights()
-        sizes = [(p.numel(), p.nbytes) for name, p in module.policy.named_parameters() if ".lora_" not in name]
+        parameters = sum(p.numel() for name, p in module.policy.named_parameters() if ".lora_" not in name)
         if module.policy.quantization is not None:
             _quantise_frozen_layers(module.policy.model)
         module.logprobs.create_reference_if_needed()
@@ -212,7 +207,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTen
                     reduce_dtype=strategy.reduce_dtype,
                     offload=strategy.offload,
                 )
-    return sum(number for number, _ in sizes), float(sum(size for _, size in sizes))
+    return parameters
 
 
 class _FourBits(nn.Module):
@@ -272,7 +267,7 @@ class _UpdateOnFakeTensors:
         self.masters = list(masters_of(self.optimizer).values())
         self.trained = [p for p in module.parameters() if p.requires_grad]
 
-    def measure_costs(self, parameters: int, whole: float) -> RankCosts:
+    def measure_costs(self, parameters: int) -> RankCosts:
         job, module = self.job, self.module
         weights, gradients, moments = (HOST,) * 3 if self.offload else ("weights", "gradients", "moments")
         micro = longest_experience(job, job.microbatch_rows)
@@ -315,7 +310,6 @@ class _UpdateOnFakeTensors:
         return RankCosts(
             parameters=parameters,
             trained=sum(p.numel() for p in self.trained),
-            whole=whole,
             updating=updating,
             sampling=sampling,
             flops=flops,

@@ -26,7 +26,14 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import unwrap_peft
 from lit_rl.models.policy import Policy
 from lit_rl.signature_check import check_and_convert
-from lit_rl.training.ranks import describe_rank_and_phase, gather_over_ranks, gathered_weights, modules_of_unit, reshard
+from lit_rl.training.ranks import (
+    describe_rank_and_phase,
+    gather_over_ranks,
+    gathered_weights,
+    modules_of_unit,
+    reshard,
+    whole_tensor,
+)
 
 Tensors = tuple[str, Tensor]
 
@@ -151,13 +158,8 @@ def adapter_weights(policy: CausalLM) -> Iterator[Tensors]:
         reshard(unit)  # a forward pass may have left its weights whole, and not as shards
     for name, layer in policy.model.named_modules():
         if POLICY in getattr(layer, "lora_A", {}):
-            yield f"{name}.lora_A.weight", _gather_whole(layer.lora_A[POLICY].weight)
-            yield f"{name}.lora_B.weight", _gather_whole(layer.lora_B[POLICY].weight) * layer.scaling[POLICY]
-
-
-def _gather_whole(weight: Any) -> Tensor:
-    whole: Tensor = weight.full_tensor() if hasattr(weight, "full_tensor") else weight
-    return whole.detach()
+            yield f"{name}.lora_A.weight", whole_tensor(layer.lora_A[POLICY].weight).detach()
+            yield f"{name}.lora_B.weight", whole_tensor(layer.lora_B[POLICY].weight).detach() * layer.scaling[POLICY]
 
 
 def write_adapter(weights: Iterable[Tensors], folder: Path, config: Any) -> int:

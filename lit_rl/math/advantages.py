@@ -20,6 +20,7 @@ from torch import Tensor
 from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.math.masking import (
     SumOverRanks,
+    dtype_at_least_float32,
     from_table,
     group_size_per_row,
     masked_moments,
@@ -213,7 +214,7 @@ class GroupMean(Baseline):
         highest = rewards.masked_fill(~counted, -torch.inf).amax(-1, keepdim=True)
         lowest = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)
         says_nothing = highest <= lowest  # also -inf <= inf, where no row is valid
-        return from_table(advantages.masked_fill(says_nothing, 0.0).to(_dtype_at_least_float32(scores)), group_ids)
+        return from_table(advantages.masked_fill(says_nothing, 0.0).to(dtype_at_least_float32(scores)), group_ids)
 
     def _subtract_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
         """Scores minus their baseline [B, G], from scores minus the mean and the number of valid rows [B, 1]."""
@@ -268,7 +269,7 @@ class MaxRewards(RowAdvantages):
         if (scores[valid] < 0).any():
             raise UsageError("MaxRewards needs rewards of at least 0, got a negative one")
         table = to_table(
-            scores.to(_dtype_at_least_float32(scores)).masked_fill(~valid, -torch.inf), group_ids, fill=-torch.inf
+            scores.to(dtype_at_least_float32(scores)).masked_fill(~valid, -torch.inf), group_ids, fill=-torch.inf
         )
         is_best = table == table.amax(-1, keepdim=True)
         best = torch.where(is_best & table.isfinite(), table, torch.zeros_like(table))
@@ -345,18 +346,13 @@ class BatchMean(Baseline):
         advantages = scores.to(mean.dtype) - mean
         if self.normalize == "std":
             advantages = advantages / (variance.sqrt() + 1e-6)
-        return torch.where(valid, advantages, torch.zeros_like(advantages)).to(_dtype_at_least_float32(scores))
+        return torch.where(valid, advantages, torch.zeros_like(advantages)).to(dtype_at_least_float32(scores))
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] mean of all other rows."""
         mean, _, count = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)
         of_others = mean + (mean - scores) / (count - 1).clamp(min=1)
         return torch.where(valid & (count > 1), of_others, torch.nan)
-
-
-def _dtype_at_least_float32(scores: Tensor) -> torch.dtype:
-    """Never narrower than float32: scores may come as counts or half precision."""
-    return torch.float64 if scores.dtype == torch.float64 else torch.float32
 
 
 class TokenAdvantages(TypedArguments, ABC):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lit_rl.math.masking import dtype_at_least_float32
 from lit_rl.signature_check import PositiveFloat, Share, TypedArguments
 
 __all__ = ["JSD", "Divergence", "SampledReverseKL"]
@@ -69,7 +70,8 @@ class JSD(Divergence):
         """
         width = min(policy.shape[-1], teacher.shape[-1])
         scale = self.temperature or temperature
-        ours, theirs = (_log_softmax(logits[:, :width], scale) for logits in (policy, teacher.detach()))
+        wide = (logits[:, :width].to(dtype_at_least_float32(logits)) for logits in (policy, teacher.detach()))
+        ours, theirs = ((logits / scale).log_softmax(-1) for logits in wide)
         found = self.between(ours, theirs.to(ours.dtype))
         return found if self.clip is None else found.clamp(max=self.clip)
 
@@ -110,11 +112,6 @@ class SampledReverseKL(Divergence):
         """[N, T] nats from the log-probabilities [N, T] of the sampled tokens; no gradient."""
         gap = (teacher_logprobs - logprobs).detach()
         return gap if self.clip is None else gap.clamp(-self.clip, self.clip)
-
-
-def _log_softmax(logits: Tensor, temperature: float) -> Tensor:
-    wide = logits if logits.dtype == torch.float64 else logits.float()
-    return (wide / temperature).log_softmax(-1)
 
 
 def _kl(first: Tensor, second: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lit_rl.math.masking import dtype_at_least_float32
 from lit_rl.math.products import linear, matmul, suits_onednn
 
 _ROWS = 4096
@@ -165,7 +166,7 @@ def _logit_blocks(
         for start in range(0, weight.shape[0], width):
             columns = slice(start, min(start + width, weight.shape[0]))
             logits = shape(linear(hidden, weight[columns], None if bias is None else bias[columns]))
-            wide = logits if logits.dtype == torch.float64 else logits.float()
+            wide = logits.to(dtype_at_least_float32(logits))
             wide = wide if plan.temperature == 1.0 else wide.div_(plan.temperature)
             target = (targets - start).clamp(0, columns.stop - start - 1)
             yield _Block(columns, wide, target[:, None], (targets >= start) & (targets < columns.stop))

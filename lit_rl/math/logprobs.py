@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from lit_rl.math.linear_head import LinearHead, head_logprobs_and_entropy
+from lit_rl.math.masking import dtype_at_least_float32
 
 Projection = Callable[[Tensor], Tensor]
 """Hidden states [m, H] to logits [m, V]: the output matrix, or more."""
@@ -239,7 +240,7 @@ def _dense_logprobs_and_entropy(
     logits: Tensor, targets: Tensor, temperature: float, with_entropy: bool
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities and entropy (or zeros) of one chunk; nothing in place, the logits may be shared."""
-    wide = logits if logits.dtype == torch.float64 else logits.float()
+    wide = logits.to(dtype_at_least_float32(logits))
     all_logprobs = torch.log_softmax(wide / temperature, dim=-1)
     logprobs = all_logprobs.gather(-1, targets[:, None]).squeeze(-1)
     if not with_entropy:

@@ -23,6 +23,11 @@ def statistics_dtype(x: Tensor) -> torch.dtype:
     return torch.float32 if x.device.type == "mps" else torch.float64
 
 
+def dtype_at_least_float32(x: Tensor) -> torch.dtype:
+    """Float64 for float64, else float32: scores may come as counts, and logits in half precision."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
 AggregateMode = Literal["token_mean", "sequence_mean", "sequence_sum", "sequence_sum_constant"]
 """Reduction of token losses to one number; see :func:`aggregate`."""
 

@@ -42,7 +42,7 @@ from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
 from lit_rl.training.host_memory import freeze_gc, keep_freed_memory, unfreeze_gc
 from lit_rl.training.precision import add_gradients_to_masters, build_optimizer_with_masters, masters_of
 from lit_rl.training.progress import Progress, StepClock
-from lit_rl.training.ranks import average_gradients, eval_mode, syncing_gradients_if
+from lit_rl.training.ranks import average_gradients, eval_mode, syncing_gradients_if, whole_tensor
 from lit_rl.training.schedules import build_schedule_at_step, plateau_measurements
 from lit_rl.training.strategy import check_strategy
 from lit_rl.training.threads import using_run_threads
@@ -289,7 +289,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             parts.setdefault(group["name"], []).extend(group["params"])
         for name, weights in parts.items():
             norm: Any = torch.nn.utils.get_total_norm([p.grad for p in weights if p.grad is not None])
-            value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+            value = float(whole_tensor(norm))
             # Before clipping, which would spread one bad number over all gradients in the evidence.
             self.require_finite(f"gradient norm of the {name}", value)
             norms[f"{name}/gradient_norm"] = value

@@ -134,7 +134,8 @@ class RolloutModule(PolicyModule):
         objective.refuse_wrong_aggregate(update.aggregate)
         if off_policy:
             objective.refuse_uncorrected_penalty()
-        _refuse_wrong_samples(collect, objective, sampling)
+        if fault := _fault_of_samples(collect, objective, sampling):
+            raise UsageError(fault)
         if sampling.filters:
             rank_zero_warn(
                 "the training sampler uses top_k or top_p, but gradients are of the unfiltered policy: they are biased "
@@ -493,20 +494,21 @@ class RolloutModule(PolicyModule):
         self.collector.load_pending(checkpoint, resumes=self.is_fitting)
 
 
-def _refuse_wrong_samples(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> None:
+def _fault_of_samples(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> str:
     reader = objective.sampler_logprobs_reader
     if collect.staleness and not reader:
-        raise UsageError(
+        return (
             "collect.staleness=1 trains on off-policy rows, which need importance weights: "
             "set objective.correction, such as lit_rl.math.losses.TruncatedWeights, or staleness to 0"
         )
     if collect.max_resamples and sampling.num_samples < 2:
-        raise UsageError(
+        return (
             f"max_resamples={collect.max_resamples} compares completions of a group, got num_samples="
             f"{sampling.num_samples}: set num_samples to 2 or more, or max_resamples to 0"
         )
     if reader and sampling.filters:
-        raise UsageError(
+        return (
             f"{reader} compares the sampler's probabilities with the policy's, but {sampling.filters}: leave "
             "out top_k and top_p"
         )
+    return ""

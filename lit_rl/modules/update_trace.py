@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.errors import LitRLError
+from lit_rl.training.ranks import whole_tensor
 from lit_rl.types import Completions, Experience
 
 Snapshot = dict[str, Any]
@@ -63,8 +64,7 @@ def likely_cause_of_nonfinite(evidence: Mapping[str, Any]) -> str:
 
 
 def _norm(tensor: Tensor) -> float:
-    norm: Any = tensor.detach().float().norm()
-    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+    return float(whole_tensor(tensor.detach().float().norm()))
 
 
 class UpdateTrace:

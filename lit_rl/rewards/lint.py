@@ -17,13 +17,12 @@ from lit_rl.rewards.python_prefix import find_rejected_token, is_blank
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.rewards.token_credit import (
     SourceMap,
-    require_python,
     texts_and_judgements,
     utf8_bytes,
     valueless_score_unless_python,
 )
 from lit_rl.signature_check import NonNegativeFloat, PositiveFloat
-from lit_rl.types import Completions, Judgement, Problem
+from lit_rl.types import Completions, Judgement
 
 Finding = Mapping[str, Any]
 SYNTAX: Final = "invalid-syntax"
@@ -54,6 +53,7 @@ class LintReward(RewardTerm):
 
     default_name = "lint"
     needs_every_case = False
+    reads_python = True
 
     def __init__(
         self,
@@ -76,9 +76,6 @@ class LintReward(RewardTerm):
         if done.returncode:
             message = " ".join(done.stderr.split())
             raise UsageError(f"ruff rejects LintReward.select or ignore: {message}")
-
-    def check_problem(self, problem: Problem) -> None:
-        require_python("LintReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         known = [valueless_score_unless_python(judgement) for judgement in judgements]

@@ -6,27 +6,13 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from lit_rl.errors import UsageError
 from lit_rl.lazy import load_extra
 from lit_rl.rewards.flow_graph import Flow, count_dataflow_edges
-from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.rewards.token_credit import require_python, valueless_score_unless_python
-from lit_rl.types import Completions, Judgement, Problem
+from lit_rl.rewards.term import RewardTerm, TermScore, reference_of
+from lit_rl.rewards.token_credit import valueless_score_unless_python
+from lit_rl.types import Completions, Judgement
 
 NO_REFERENCE = TermScore(None, reason="the problem has no reference")
-
-
-def reference_of(problem: Problem) -> str | None:
-    """The problem's reference program, or the text its check compares with."""
-    if problem.reference is not None:
-        return problem.reference
-    return problem.check.reference_text
-
-
-def require_reference(term: str, problem: Problem) -> None:
-    """Raise ValueError if the problem has no reference, which in validation is no error."""
-    if reference_of(problem) is None:
-        raise UsageError(f"{term} compares with a reference, and this problem has none")
 
 
 class BleuReward(RewardTerm):
@@ -43,6 +29,7 @@ class BleuReward(RewardTerm):
 
     default_name = "bleu"
     needs_every_case = False
+    needs_reference = True
 
     _bleu: Any = None
 
@@ -50,9 +37,6 @@ class BleuReward(RewardTerm):
         if self._bleu is None:
             metrics = load_extra("sacrebleu.metrics", "BleuReward", "rewards")
             self._bleu = metrics.BLEU(effective_order=True)
-
-    def check_problem(self, problem: Problem) -> None:
-        require_reference("BleuReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         self.setup()
@@ -95,10 +79,7 @@ class DataflowReward(RewardTerm):
 
     default_name = "dataflow"
     needs_every_case = False
-
-    def check_problem(self, problem: Problem) -> None:
-        require_python("DataflowReward", problem)
-        require_reference("DataflowReward", problem)
+    reads_python = needs_reference = True
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         return [valueless_score_unless_python(judgement) or _score(judgement) for judgement in judgements]

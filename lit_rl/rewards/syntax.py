@@ -8,12 +8,11 @@ from lit_rl.rewards.python_prefix import find_rejected_token, is_blank
 from lit_rl.rewards.term import ALL_TEXT, RewardTerm, TermScore
 from lit_rl.rewards.token_credit import (
     SourceMap,
-    require_python,
     texts_and_judgements,
     utf8_bytes,
     valueless_score_unless_python,
 )
-from lit_rl.types import Completions, Judgement, Problem, StopReason
+from lit_rl.types import Completions, Judgement, StopReason
 
 
 class SyntaxReward(RewardTerm):
@@ -26,9 +25,7 @@ class SyntaxReward(RewardTerm):
 
     default_name = "syntax"
     needs_every_case = False
-
-    def check_problem(self, problem: Problem) -> None:
-        require_python("SyntaxReward", problem)
+    reads_python = True
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         cut = [reason is StopReason.LENGTH for reason in completions.stop_reasons]

@@ -14,6 +14,7 @@ from typing import Final
 
 from torch import Tensor
 
+from lit_rl.errors import UsageError
 from lit_rl.signature_check import FiniteFloat, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -61,6 +62,11 @@ class TermScore:
     turn_values: tuple[float, ...] = ()
 
 
+def reference_of(problem: Problem) -> str | None:
+    """The problem's reference program, or the text its check compares with."""
+    return problem.check.reference_text if problem.reference is None else problem.reference
+
+
 class RewardTerm(TypedArguments, ABC):
     """One term of the reward. Values are unweighted; :class:`Composite` multiplies by ``weight``.
 
@@ -73,6 +79,8 @@ class RewardTerm(TypedArguments, ABC):
     needs_every_case: bool = True
     """If no term needs them, cases of standard input after the first that fails are not run. Not inherited, since a
     class may read what its base does not."""
+    reads_python = needs_reference = False
+    """Whether training problems must be in Python, and whether they must have a reference."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -88,7 +96,11 @@ class RewardTerm(TypedArguments, ABC):
 
     def check_problem(self, problem: Problem) -> None:
         """Check whether the task has the inputs of this term; called before the first rollout."""
-        return
+        who, language = type(self).__name__, problem.check.language
+        if self.reads_python and language != "python":
+            raise UsageError(f"{who} reads python, but its programs are written in {language!r}")
+        if self.needs_reference and reference_of(problem) is None:
+            raise UsageError(f"{who} compares with a reference, and this problem has none")
 
     def setup(self) -> None:
         """Check whether the packages and programs this term needs are installed; called before the first rollout."""

@@ -37,12 +37,11 @@ from typing import Literal, NamedTuple, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.program import BoundedParser, split_future_imports
 from lit_rl.math.masking import last_token_mask
 from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
-from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Problem, Program, int64_tensor
+from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Program, int64_tensor
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _WORD = re.compile(rb"[\w\x80-\xff]*")
@@ -164,13 +163,6 @@ def valueless_score_if_unjudged(judgement: Judgement) -> TermScore | None:
     outcome = judgement.outcome
     failed = outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
     return TermScore(None, reason=outcome.stderr or "the sandbox failed") if failed else None
-
-
-def require_python(term: str, problem: Problem) -> None:
-    """Raise ValueError if the problem's programs are not in Python, which is what terms can parse."""
-    language = problem.check.language
-    if language != "python":
-        raise UsageError(f"{term} reads python, but its programs are written in {language!r}")
 
 
 def valueless_score_unless_python(judgement: Judgement) -> TermScore | None:

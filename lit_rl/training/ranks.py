@@ -291,6 +291,12 @@ def enable_activation_checkpointing(model: nn.Module, *, offload: bool = False) 
             layer.register_forward_hook(leave, always_call=True)
 
 
+def whole_tensor(tensor: Any) -> Tensor:
+    """A tensor, gathered from all ranks if it is sharded."""
+    whole: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return whole
+
+
 def layers_of(part: nn.Module) -> list[nn.Module]:
     """The layers of a model: the items of every list of modules that is not inside another one."""
     found: list[nn.Module] = []
