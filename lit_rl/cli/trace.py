@@ -179,7 +179,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTen
     """Build all weights as fake tensors, tied ones once, and spread them; count the policy's, without adapters."""
     with torch.device("meta"):
         module.load_weights()
-        parameters = sum(p.numel() for name, p in module.policy.named_parameters() if ".lora_" not in name)
+        parameters: int = sum(p.numel() for name, p in module.policy.named_parameters() if ".lora_" not in name)
         if module.policy.quantization is not None:
             _quantise_frozen_layers(module.policy.model)
         module.logprobs.create_reference_if_needed()

@@ -39,7 +39,8 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     """
     if not suits_onednn(inputs, weight):
         return nn.functional.linear(inputs, weight, bias)
-    if torch.is_grad_enabled() and (inputs.requires_grad or weight.requires_grad):
+    learns = inputs.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    if torch.is_grad_enabled() and learns:
         result: Tensor = _Linear.apply(inputs, weight, bias)  # type: ignore[no-untyped-call]
         return result
     return _onednn(inputs, weight, bias)

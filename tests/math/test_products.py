@@ -50,6 +50,12 @@ def test_values_and_gradients_are_those_of_float64_up_to_rounding() -> None:
     torch.testing.assert_close(products.matmul(slopes[0], weight), slopes[0] @ weight, rtol=1e-4, atol=1e-3)
 
 
+def test_a_bias_learns_alone() -> None:
+    inputs, weight, bias = operands(5)
+    products.linear(inputs, weight, bias.requires_grad_()).sum().backward()
+    assert bias.grad is not None and torch.equal(bias.grad, torch.full((512,), 5.0))
+
+
 def test_what_does_not_suit_is_left_to_torch_bit_for_bit() -> None:
     inputs, weight, bias = operands(5)
     small = weight[:150]

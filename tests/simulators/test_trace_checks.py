@@ -97,6 +97,7 @@ MALFORMED = (
     ["exists", "trace", ["Say", "("]],
     ["and", True, ["or", ["act_at_first", "trace", "(", ["Say", "x"]]]],
     ["precedes", "trace", ["Say", "x"], "y"],
+    {"and": []},
 )
 
 

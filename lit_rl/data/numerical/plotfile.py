@@ -125,7 +125,9 @@ def _read_fab(files: _BudgetedFiles, path: str, offset: int, box: Box, component
     # Outside the budget of bytes: there are at most as many such reads as boxes.
     head = _FAB.match(files.read(path, offset, _MAX_FAB_HEADER_LENGTH))
     found = head and _BOX.fullmatch(head[3].decode())
-    if not (head and found and _parse_box(found.groups()) == box and component < int(head[4]) and head[1] in b"48"):
+    if not (
+        head and found and _parse_box(found.groups()) == box and component < int(head[4]) and head[1] in (b"4", b"8")
+    ):
         raise ValueError(f"the array at byte {offset} of {path} is not the one announced")
     width, order = int(head[1]), head[2].split()
     cells: array.array[float] = array.array("d" if width == 8 else "f")

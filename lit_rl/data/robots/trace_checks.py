@@ -56,6 +56,8 @@ def _compile_formula(check: Any) -> Callable[[_Trace], bool]:
     """The function of a trace that a formula is, all of it read."""
     if isinstance(check, bool):
         return lambda trace: check
+    if not isinstance(check, list | tuple):
+        raise TypeError("a list is expected")
     operator, *arguments = check
     if operator in ("and", "or"):
         parts, joined = [_compile_formula(part) for part in arguments], all if operator == "and" else any

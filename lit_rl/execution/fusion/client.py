@@ -94,7 +94,11 @@ class SandboxFusionClient(ProgramRunner):
         require_program(program, check)
         judge = partial(judge_for(check), self._run_remotely, program)
         self._pending.acquire()
-        future = self._pool.submit(self._judge_or_report, judge)
+        try:
+            future = self._pool.submit(self._judge_or_report, judge)
+        except BaseException:
+            self._pending.release()
+            raise
         future.add_done_callback(lambda _: self._pending.release())
         return future
 
