@@ -8,11 +8,10 @@ from typing import Any
 
 import lightning.pytorch as pl
 
-from lit_rl.reports.summary import PassAtKMetric, check_ks, problem_counts, summarise_rollout
+from lit_rl.reports.summary import PassAtKMetric, check_ks, problem_and_size, problem_counts, summarise_rollout
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveInt, TypedArguments
 from lit_rl.training.ranks import Means
-from lit_rl.types import Judgement
 
 
 class ExecutionEvaluation(pl.Callback, TypedArguments):
@@ -40,7 +39,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         self.ks = sorted(set(ks))
         self.prefix = prefix
         # By task and sampling, of this rank.
-        self._counts: dict[tuple[int, str], tuple[PassAtKMetric, list[Judgement], Means]] = {}
+        self._counts: dict[tuple[int, str], tuple[PassAtKMetric, list[tuple[str, bool, int | None]], Means]] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         samplings = pl_module.validation_sampling
@@ -59,23 +58,23 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
             key = (dataloader_idx, name)
             if key not in self._counts:
                 self._counts[key] = PassAtKMetric(self.ks, rollout.max_turns).to(pl_module.device), [], Means()
-            passes, judgements, means = self._counts[key]
+            passes, judged, means = self._counts[key]
             passes.update(rollout)
-            judgements += rollout.judgements
+            judged += map(problem_and_size, rollout.judgements)
             means.merge(summarise_rollout(rollout, evaluated.rewards.get(name)))
 
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         tasks = getattr(trainer.datamodule, "validation_task_names", ())  # type: ignore[attr-defined]
-        for (loader, name), (pass_counts, judgements, means) in sorted(self._counts.items()):
+        for (loader, name), (pass_counts, judged, means) in sorted(self._counts.items()):
             turns = pass_counts.compute()
             after = [("", turns[-1])]
             if len(turns) > 1:
                 after += [(f"/turn_{number}", pass_at) for number, pass_at in enumerate(turns, 1)]
             passes = {f"pass@{k}{suffix}": pass_at[k] for k in self.ks for suffix, pass_at in after}
             metrics = {key: value for key, value in passes.items() if not isnan(value)}
-            metrics |= problem_counts(judgements) | means.reduce(pl_module.device)
+            metrics |= problem_counts(judged) | means.reduce(pl_module.device)
             prefix = "/".join([self.prefix, *([tasks[loader]] if len(tasks) > 1 else []), name])
             pl_module.log_dict({f"{prefix}/{key}": value for key, value in metrics.items()})
 

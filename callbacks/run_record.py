@@ -11,6 +11,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from lit_rl.callbacks.checkpointing import checkpointing_callbacks, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
+from lit_rl.errors import UsageError
 from lit_rl.reports.recorded_rows import append_rank_parts, build_recorded_rows, choose_rows, rank_part
 from lit_rl.reports.summary import judgements_of_programs
 from lit_rl.rollout import FinishedRollout
@@ -175,5 +176,6 @@ def run_folder(trainer: Any, given: str | None = None) -> Path:
     if logger is not None:
         parts = [part for part in (logger.name, logger.version) if part is not None]
         return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
-    folders = [saver.run_folder.path for saver in checkpointing_callbacks(trainer)]
-    return folders[0] if folders else Path(trainer.default_root_dir)
+    for saver in checkpointing_callbacks(trainer):
+        return saver.run_folder.path
+    raise UsageError("neither a logger nor Checkpointing has a folder for what this run writes: set the callback's own")

@@ -16,6 +16,7 @@ from support.command_line import BASE, TINY, one_line
 
 import lit_rl
 from lit_rl.models import CausalLM, LoRA
+from lit_rl.training.checkpoints import read_checkpoint
 
 TOKENIZER = "package:lit_rl/data/basics/tokenizer"
 
@@ -177,6 +178,14 @@ def test_a_hub_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatc
     ):
         CausalLM("nobody/nothing", tokenizer=TOKENIZER).load()
     assert not slept, "retries wait"
+
+
+@pytest.mark.parametrize("content", [b"hello world\n", b"a,b\n1,2\n", b"t.", b"# title\n", b"("])
+def test_a_file_of_text_is_no_checkpoint(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "own.ckpt").write_bytes(content)
+    with pytest.raises(ValueError, match=r"own\.ckpt is not a checkpoint") as told:
+        read_checkpoint(tmp_path / "own.ckpt")
+    assert "weights_only" not in str(told.value), "torch's advice would run what the file says"
 
 
 @pytest.mark.parametrize("name", ["text.ckpt", "foreign.ckpt", "tensor.ckpt", "empty.ckpt", "cut.ckpt", "nothing"])

@@ -12,7 +12,7 @@ from support.small_runs import EvenBytes, Words, fit
 
 import lit_rl.cli.main
 from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.cli.replay import completions_from_rows, judge_again
+from lit_rl.cli.replay import completions_from_rows, judge_again, replay_lines
 from lit_rl.modules import RolloutModule
 from lit_rl.rewards import Composite
 from lit_rl.run_files.files import read_rollouts
@@ -130,6 +130,13 @@ def test_a_configuration_can_be_given(run: Path, capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         lit_rl.cli.main.main(["replay", str(run)])
     assert "has no config.yaml, as lit-rl fit writes it, with a task: give --config FILE" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:.*x.ckpt")
+def test_a_file_without_completions_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "x.ckpt").write_text("x")
+    with pytest.raises(ValueError, match=r"x\.ckpt holds no completions"):
+        list(replay_lines(tmp_path / "x.ckpt", Words(), None, None))
 
 
 def test_nothing_differs_where_nothing_changed(make_module: Make, tmp_path: Path) -> None:

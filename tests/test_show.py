@@ -111,6 +111,13 @@ def test_a_folder_without_rollouts_is_one_clear_error(tmp_path: Path, is_run: bo
         show([str(tmp_path)])
 
 
+@pytest.mark.filterwarnings("ignore:.*x.ckpt")
+def test_a_file_without_completions_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "x.ckpt").write_text("x")
+    with pytest.raises(ValueError, match=r"x\.ckpt holds no completions"):
+        show([str(tmp_path / "x.ckpt")])
+
+
 def test_programs_are_written_as_other_judges_read_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each sampling in its own file; the whole program, under the name that the problem has there."""
     source = "def f(x):\n    return 'é'\n"

@@ -121,6 +121,11 @@ def test_the_terminal_and_the_page_say_what_differs(tmp_path: Path, capsys: pyte
     assert text.index("What differs") < text.index("All that validation measured")
 
 
+def test_each_given_folder_needs_a_run(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="typo"):
+        read_runs([str(run(tmp_path / "a", config())), str(tmp_path / "typo")])
+
+
 @pytest.mark.parametrize(("kl", "bands"), [(0.0, 1), (0.1, 0)])
 def test_runs_of_other_settings_are_no_seeds_of_one(tmp_path: Path, kl: float, bands: int) -> None:
     """A KL coefficient is nothing that the numbers of a run name: only its settings tell."""

@@ -123,6 +123,8 @@ def replay_lines(
         return {one.task_id: one for one in tasks[loader].problems(split)} if loader < len(tasks) else {}
 
     numbers = [rollout.number for rollout in read_rollouts(folder)]
+    if not numbers:
+        raise UsageError(f"{folder} holds no completions: give a run's folder, or a file that CompletionWriter wrote")
     first = numbers[-last] if last is not None and 0 < last < len(numbers) else 0
     again: list[Rejudged] = []
     left_out: Counter[str] = Counter()

@@ -94,9 +94,11 @@ def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
         if last.number == number:
             return last
         numbers.append(str(last.number))
-    if last is None or number is not None:
-        there = " to ".join(numbers[:1] + numbers[1:][-1:]) or "none yet"
-        raise UsageError(f"rollout {number or 1} was not recorded; choose one from {there}")
+    if last is None:
+        raise UsageError(f"{folder} holds no completions yet: give a run's folder, or a file of completions")
+    if number is not None:
+        there = " to ".join(numbers[:1] + numbers[1:][-1:])
+        raise UsageError(f"rollout {number} was not recorded; choose one from {there}")
     return last
 
 

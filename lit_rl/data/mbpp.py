@@ -187,6 +187,8 @@ class MBPPPlus(MBPP):
 
 def parse_row(row: Row) -> MBPPRow:
     """One row in any of the three formats."""
+    if "plus_input" in row:
+        raise row.error("plus_input", "holds inputs that no test has", "give MbppPlus-OriginFmt.jsonl.gz")
     number, program = row.integer("task_id"), _unix_newlines(row.text("code"))
     shown = tuple(_unix_newlines(test) for test in row.texts("test_list"))
     if "text" in row:

@@ -110,6 +110,8 @@ def parse_pair(row: Row) -> PreferencePair:
         fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
         raise row.error("chosen_reward", fault)
     chosen, rejected = row.text("chosen"), row.text("rejected")
+    if chosen == rejected:
+        raise row.error("rejected", "is the same text as chosen, which teaches nothing")
     if isinstance(row["prompt"], str):
         prompt: str | tuple[Message, ...] = row.text("prompt")
     else:

@@ -78,6 +78,8 @@ def find_run_folders(run: str | Path) -> list[Path]:
     What ``lit-rl validate`` or ``test`` logged below a run is no run, unless there is nothing else.
     """
     files = sorted(file for name in (METRICS_FILE, _EVENTS) for file in Path(run).rglob(name))
+    if not files:
+        raise FileNotFoundError(f"no numbers of a run below {run}: give the folder that it logs to, after its start")
     folders = list(dict.fromkeys(file.parent for file in files))
     return [folder for folder in folders if folder.name not in MEASURED_ALONE] or folders
 
@@ -101,9 +103,7 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
             )
             runs.append(Run(folder.name, folder, clock, kind, curves, diagnoses, settings))
     if not runs:
-        raise UsageError(
-            f"no numbers of a run below {', '.join(folders)}: give the folder that it logs to, after its start"
-        )
+        raise UsageError(f"{', '.join(folders)} has no numbers yet: try again after the first")
     names = run_labels([run.folder.resolve() for run in runs])
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 

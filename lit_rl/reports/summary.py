@@ -142,14 +142,20 @@ def check_ks(ks: Sequence[int], num_samples: int) -> None:
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {num_samples}: {remedy}")
 
 
-def problem_counts(judgements: Sequence[Judgement]) -> dict[str, float]:
+def problem_and_size(judgement: Judgement) -> tuple[str, bool, int | None]:
+    """A problem's id, whether its completions are texts, and the bytes of the program found, if there is one."""
+    size = None if judgement.program is None else judgement.program.end - judgement.program.start
+    return judgement.problem.task_id, has_text_completions(judgement.problem), size
+
+
+def problem_counts(judged: Sequence[tuple[str, bool, int | None]]) -> dict[str, float]:
     """Number of problems, and the median size of the programs found where completions are texts; all ranks call.
 
-    Each problem is judged on one rank.
+    Each problem is judged on one rank, and counted as :func:`problem_and_size` says.
     """
-    sizes = [one.program.end - one.program.start for one in judgements if one.program is not None]
-    texts = any(has_text_completions(one.problem) for one in judgements)
-    of_ranks = gather_over_ranks((len({one.problem.task_id for one in judgements}), texts, sizes))
+    sizes = [size for *_, size in judged if size is not None]
+    texts = any(is_text for _, is_text, _ in judged)
+    of_ranks = gather_over_ranks((len({name for name, *_ in judged}), texts, sizes))
     counts = {"num_problems": float(sum(number for number, *_ in of_ranks))}
     if any(texts for _, texts, _ in of_ranks):
         counts["median_program_bytes"] = float(median([size for *_, found in of_ranks for size in found] or [0]))

@@ -237,7 +237,9 @@ def read_record_batches(path: Path) -> Iterator[RecordBatch]:
                     end += len(left) - len(member.unused_data)
                     left = member.unused_data if member.eof else file.read(_CHUNK)
                 items = [json.loads(one) for one in b"".join(parts).splitlines()] if member.eof else None
-            except (zlib.error, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            except UsageError:
+                raise
+            except (zlib.error, ValueError, RecursionError):
                 items = None
             if items is None:
                 _warn_truncated(path, start)

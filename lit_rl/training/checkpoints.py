@@ -235,12 +235,14 @@ _MAX_KEYS = 5
 
 
 def _read_checkpoint_file(path: Path, lazily: bool) -> dict[str, Any]:
+    if not zipfile.is_zipfile(path):  # torch writes such archives, whose list of contents stands at the end
+        raise UsageError(f"{path} is not a checkpoint, or not a whole one; {_GIVE}")
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
-    except (UnpicklingError, RuntimeError, EOFError, KeyError, OSError) as error:
+    except (UnpicklingError, RuntimeError, EOFError, KeyError) as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
-        fault = f"it holds objects of {found[1]}" if found else str(error).partition("\n")[0]
-        raise UsageError(f"{path} is not a checkpoint, or not a whole one: {fault}; {_GIVE}") from error
+        fault = f"it holds objects of {found[1]}" if found else "torch cannot read it"
+        raise UsageError(f"{path} is not a checkpoint: {fault}; {_GIVE}") from error
     names = [str(name) for name in content] if isinstance(content, dict) else [f"a {type(content).__name__}"]
     if any(name not in names for name in _NEEDED):
         raise UsageError(f"{path} is not a checkpoint: it holds {', '.join(names[:_MAX_KEYS]) or 'nothing'}; {_GIVE}")

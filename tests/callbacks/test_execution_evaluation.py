@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -91,6 +93,16 @@ def test_pass_at_k_is_unbiased_over_problems() -> None:
     assert logged["val/sampled/pass@2"] == pytest.approx((1 / 2 + 0) / 2)
     assert logged["val/sampled/num_problems"] == 2
     assert logged["val/sampled/verdict/passed_fraction"] == 1 / 8
+
+
+def test_a_validation_keeps_no_judgements() -> None:
+    """Programs and what they printed would fill the memory over a large validation."""
+    callback, judged = ExecutionEvaluation(), rollout({"a": [P, W]})
+    evaluate(callback, judged, num_samples=2)
+    kept = weakref.ref(judged.judgements[0])
+    del judged
+    gc.collect()
+    assert kept() is None
 
 
 def test_failures_of_ours_leave_pass_at_k_and_are_counted() -> None:

@@ -206,9 +206,9 @@ def test_rank_0_writes_what_all_ranks_kept(byte_tokenizer: str, tmp_path: Path) 
     assert [line["rollout"] for line in lines(tmp_path / "two")] == [0, 1, 2]
 
 
-def test_a_record_without_a_logger_is_in_the_trainers_folder(make_module: Make, tmp_path: Path) -> None:
-    fit(make_module(max_rollouts=1), tmp_path, callbacks=[RunRecord()])
-    assert (tmp_path / METRICS_FILE).exists()
+def test_a_record_without_a_place_is_refused(make_module: Make, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"neither a logger nor Checkpointing has a folder"):
+        fit(make_module(max_rollouts=1), tmp_path, callbacks=[RunRecord()])
 
 
 def test_a_run_without_rollouts_has_a_line_for_each_update(byte_tokenizer: str, tmp_path: Path) -> None:

@@ -188,12 +188,23 @@ def test_a_program_of_livecodebench_may_leave_out_imports_and_call_itself_deeply
     assert [outcome.passed for outcome in sandbox.judge_many(jobs)] == [False, True]
 
 
-def test_the_task_says_how_output_is_compared(tmp_path):
+def test_a_row_or_else_the_task_says_how_output_is_compared(tmp_path):
     row = ROWS["codeforces"]
-    (usual,) = load(tmp_path, row)
-    (own,) = DeepCoder(train=[write_rows(tmp_path, row)], compare="tokens", tolerance=0.5).problems("train")
-    assert (usual.check.compare, usual.check.tolerance) == ("decimals", 1e-6)
-    assert (own.check.compare, own.check.tolerance) == ("tokens", 0.5)
+    rows = (
+        row,
+        row | {"compare": "tokens", "tolerance": 1e-4},
+        row | {"metadata": {"compare": "tokens"}},
+        row | {"metadata": json.dumps({"compare": "lines"}), "tolerance": "1e-3"},
+    )
+    checks = [problem.check for problem in load(tmp_path, *rows)]
+    assert [(check.compare, check.tolerance) for check in checks] == [
+        ("decimals", 1e-6),
+        ("tokens", 1e-4),
+        ("tokens", 1e-6),
+        ("lines", 1e-3),
+    ]
+    own = DeepCoder(train=[write_rows(tmp_path, row)], compare="tokens", tolerance=0.5).problems("train")
+    assert (own[0].check.compare, own[0].check.tolerance) == ("tokens", 0.5)
 
 
 def test_a_row_brings_its_checker_and_groups_of_tests(tmp_path, sandbox):
@@ -213,10 +224,8 @@ def test_a_row_brings_its_checker_and_groups_of_tests(tmp_path, sandbox):
     stored = [{"input": given, "output": output, "grade": grade} for given, output, grade in tests]
     whole = [{"problem": "Sort it.", "test_cases": stored} | row for row in rows]
     del whole[2]["problem"]
-    header = str(tmp_path / "testlib.h")
-    with pytest.raises(RowError, match=r"row 5: KeyError: 'other\.h'"):
-        load(tmp_path, *whole, checker_files=[header])
-    problems = load(tmp_path, *whole[:4], checker_files=[header])
+    with pytest.warns(UserWarning, match=r"left out 1 of 5 train rows of .* include a file .* checker_files"):
+        problems = load(tmp_path, *whole, checker_files=[str(tmp_path / "testlib.h")])
     checks = [problem.check for problem in problems]
     assert [check.checker and check.checker.language for check in checks] == ["cpp", "python", "python", None]
     assert checks[0].checker.files == (("testlib.h", (tmp_path / "testlib.h").read_text()),)

@@ -58,6 +58,13 @@ def test_a_full_row_keeps_setup_and_tests_with_unix_line_ends(tmp_path):
     assert problem.fields == {"entry_point": "add", "statement": "Add 11."}
 
 
+def test_a_row_whose_further_inputs_are_not_in_its_test_is_refused(tmp_path):
+    """A row of ``MbppPlus.jsonl.gz``."""
+    file = write_rows(tmp_path, {"task_id": "Mbpp/2", "prompt": "p", "base_input": [[1]], "plus_input": [[2]]})
+    with pytest.raises(ValueError, match=r"row 1, field 'plus_input': .* give MbppPlus-OriginFmt"):
+        MBPPPlus(file).problems("test")
+
+
 def test_the_public_check_holds_the_shown_asserts_and_what_they_need(tmp_path):
     row = full(11) | {"test_setup_code": "one = 1"}
     sanitized = {k: v for k, v in full(12).items() if k not in ("text", "test_setup_code", "challenge_test_list")}

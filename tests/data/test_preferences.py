@@ -95,6 +95,7 @@ GOOD = {
             {"rejected_reward": 1},
             "row 2, field 'chosen_reward': needs to be above rejected_reward 1.0, got 1.0",
         ),
+        ({"rejected": "a"}, "row 2, field 'rejected': is the same text as chosen"),
         ({"prompt": [{"role": 1}]}, "row 2, field 'prompt': [0]['role']: expected str, got 1"),
     ],
 )

@@ -43,6 +43,14 @@ def test_texts_come_back_as_they_were(tmp_path: Path, text: str) -> None:
     assert [frame.items for frame in read_lines(tmp_path / "a.jsonl")] == [[{"text": text}]]
 
 
+def test_a_number_that_is_too_long_ends_the_reading_with_a_warning(tmp_path: Path) -> None:
+    written(tmp_path / "a.gz")
+    with (tmp_path / "a.gz").open("ab") as file:
+        file.write(gzip.compress(b'{"rollout": 1' + b"0" * 5000 + b"}\n"))
+    with pytest.warns(TruncatedFileWarning):
+        assert numbers(tmp_path / "a.gz") == [1, 2, 3]
+
+
 def test_any_gzip_reader_reads_the_file(tmp_path: Path) -> None:
     written(tmp_path / "a.gz")
     with gzip.open(tmp_path / "a.gz", "rt") as file:

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, cast
 
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
@@ -79,6 +79,7 @@ class _SkipReason(Enum):
     OUTSIDE = "whose contest_date is not between start_date and end_date"
     DIALOGUE = "whose programs would have to talk with another one, which no listed input and output can judge"
     NULL = "with a test whose input or output is null"
+    HEADER = "whose checkers include a file (testlib.h?) that checker_files does not name"
 
 
 class DeepCoder(TaskDataModule):
@@ -103,7 +104,8 @@ class DeepCoder(TaskDataModule):
     ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in
     the statement as an example; a row without either has none.
 
-    The output of whole programs is compared as ``compare`` says; see :class:`~lit_rl.execution.StdioTests`.
+    The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
+    ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.
 
     ``fields`` carry ``statement``, ``entry_point`` (or ``None``) and ``needs_checker`` (whether the statement accepts
     several answers and the row has no checker).
@@ -221,6 +223,7 @@ class DeepCoder(TaskDataModule):
             return _SkipReason.OUTSIDE
         question, messages = _parse_statement_and_messages(row)
         metadata = row.json("metadata") if row.values.get("metadata") else {}
+        own = replace(row, values={**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         try:
             tests, public = _parse_all_and_public(row, metadata.get("func_name"))
         except MissingTextError:
@@ -229,7 +232,10 @@ class DeepCoder(TaskDataModule):
             return _SkipReason.EMPTY
         if tests[0].function is None and (row.values.get("interaction_format") or is_interactive(question)):
             return _SkipReason.DIALOGUE
-        checker = checker_from_row({**metadata, **{k: v for k, v in row.values.items() if v is not None}}, files)
+        try:
+            checker = checker_from_row(own.values, files)
+        except KeyError:
+            return _SkipReason.HEADER
         solutions = row.json("solutions", list[str]) if row.values.get("solutions") else []
         found = extract_program(solutions[0]) if solutions else None
         starter, solution = row.text("starter_code", default=""), found.source if found else None
@@ -240,8 +246,8 @@ class DeepCoder(TaskDataModule):
             build_contest_check,
             timeout_seconds=self.test_timeout_seconds,
             in_class=in_class,
-            compare=self.compare,
-            tolerance=self.tolerance,
+            compare=cast(Compare, own.text("compare", default=self.compare)),
+            tolerance=own.number_of("tolerance", default=self.tolerance),
             checker=checker,
         )
         prefix = CONTEST_IMPORTS if function else ""
