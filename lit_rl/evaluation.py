@@ -71,6 +71,8 @@ def evaluate(
         batch_size: problems sampled at the same time.
         seed: seed of the samples.
     """
+    if not problems:
+        raise UsageError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
     check_ks(ks, sampling.num_samples)
     refused = [environment.reason_unplayable(problem) for problem in problems] if environment is not None else []
     if refused and all(refused):

@@ -123,6 +123,8 @@ def test_evaluate_is_pass_at_k_over_problems(byte_tokenizer: str) -> None:
     assert [j.problem.task_id for j in judged] == [p.task_id for p in problems for _ in range(2)]
     with pytest.raises(ValueError, match="needs num_samples >= 3, got 2"):
         evaluate(tiny(byte_tokenizer), problems, sampling=sampling, sandbox=runner, ks=(3,))
+    with pytest.raises(ValueError, match="no problems"):
+        evaluate(tiny(byte_tokenizer), [], sandbox=runner)
 
 
 def test_evaluate_says_what_each_turn_came_to(byte_tokenizer: str) -> None:

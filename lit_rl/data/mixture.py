@@ -12,7 +12,7 @@ from typing import Annotated, Unpack
 
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Keep, Split, TaskDataModule, TaskOptions, number_duplicates
-from lit_rl.errors import UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.signature_check import Limit
 from lit_rl.types import Problem
 
@@ -71,6 +71,8 @@ class Mixture(TaskDataModule):
         given = [1.0] * len(tasks) if weights is None else weights
         if not tasks or any(isinstance(task, Mixture) for task in tasks):
             raise UsageError("tasks: expected at least one task and no Mixture; list the inner Mixture's tasks instead")
+        if len(given) != len(tasks):
+            raise ArgumentError("Mixture.weights", f"{len(tasks)}, one for each task", str(weights))
         if options.get("chat") or options.get("stop_strings"):
             raise UsageError("Mixture takes no chat or stop_strings: set them in each of its tasks")
         if options.get("validation_tasks") is None:

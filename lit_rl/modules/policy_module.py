@@ -232,9 +232,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.update.gradient_clip_norm
 
     def configure_optimizers(self) -> Any:
-        return self.build_optimizer_and_schedule(
-            [{"params": group, "name": name} for name, group in self.trained_parameters_by_group().items()]
-        )
+        groups = self.trained_parameters_by_group()
+        if frozen := [name for name, weights in groups.items() if not weights]:
+            raise UsageError(f"no weight of the {frozen[0]} is trainable (requires_grad=False): unfreeze some")
+        return self.build_optimizer_and_schedule([{"params": group, "name": name} for name, group in groups.items()])
 
     def build_optimizer_and_schedule(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""

@@ -81,6 +81,10 @@ class TextModule(PolicyModule):
         max_updates: PositiveInt | None = None,
         seed: int | None = None,
     ) -> None:
+        if collect.staleness or collect.max_resamples:
+            raise UsageError(
+                f"{type(self).__name__} does not sample for training: set collect.staleness and max_resamples to 0"
+            )
         super().__init__(
             policy,
             rewards=rewards,

@@ -104,6 +104,7 @@ def mix(*numbers: int, **options: Any) -> Mixture:
     ("build", "message"),
     [
         (lambda: mix(4, 4, weights=[1, 0]), r"weights\[1\]: expected a finite number above 0"),
+        (lambda: mix(4, 4, weights=[1.0]), "weights: expected 2, one for each task"),
         (
             lambda: mix(2, 30, batch_size=8).train_dataloader(),
             "weights: a would need 4 problems .* has only 2 ",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lit_rl.data import Mixture
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import AssertTests, TokenTarget
@@ -84,6 +85,10 @@ def test_problems_that_do_not_fit_are_counted_and_left_out_before_the_limit() ->
     assert task.left_out["train"] == 2
     assert task.validation_tasks is not None
     assert len(task.validation_tasks[0].problems("validation")) == 3
+    for empty in (task, Mixture([Given()])):
+        empty.set_problem_filter(lambda given, name, split: [])
+        with pytest.raises(ValueError, match=r"needs 8 problems .* got 0: all prompts are too long"):
+            empty.train_dataloader()
 
 
 def test_problems_of_one_name_are_refused() -> None:

@@ -14,13 +14,15 @@ import torch
 from lightning.pytorch.cli import ReduceLROnPlateau
 from support.late_verdicts import Late
 from support.small_runs import EvenBytes, SaveAt, Words, fit, weights, whole_and_resumed
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.data.task import Split
 from lit_rl.engines.in_process import InProcess
+from lit_rl.errors import UsageError
 from lit_rl.execution import Check, Outcome, StdioTests, TokenTarget, UnitTests
 from lit_rl.execution.program import ExtractedProgram
-from lit_rl.models import SeparateCritic
-from lit_rl.modules import GRPO, PPO, RolloutModule
+from lit_rl.models import CausalLM, SeparateCritic
+from lit_rl.modules import GRPO, PPO, Distillation, RolloutModule
 from lit_rl.modules.minibatches import Minibatch
 from lit_rl.rewards import LintReward, TestsReward
 from lit_rl.rewards.term import RewardTerm
@@ -89,6 +91,23 @@ def test_cases_after_a_failure_run_only_where_a_reward_may_read_them(
 
     fit(make_module(max_rollouts=1, sandbox=Recording, rewards=rewards), tmp_path, data=Echo(batch_size=3))
     assert {check.stop_at_failure for check in asked} == {stops}
+
+
+def test_a_part_without_a_trainable_weight_is_refused(make_module: Make, byte_tokenizer: str, tmp_path: Path) -> None:
+    """Frozen by hand, or as a teacher that is the same object."""
+    frozen, critic = make_module(max_rollouts=1), SeparateCritic()
+    frozen.policy.load()
+    frozen.policy.requires_grad_(False)
+    valued: Any = make_module(PPO, critic=critic, max_rollouts=1)
+    valued.policy.load()
+    critic.load(valued.policy)
+    critic.requires_grad_(False)
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
+    sampling = Sampling(num_samples=2, max_tokens=2)
+    taught = Distillation(policy, [EvenBytes()], teacher=policy, max_rollouts=1, sampling=sampling)
+    for module, part in ((taught, "policy"), (frozen, "policy"), (valued, "critic")):
+        with pytest.raises(UsageError, match=f"no weight of the {part} is trainable"):
+            fit(module, tmp_path)
 
 
 class Rising(GRPO):
