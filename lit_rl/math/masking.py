@@ -14,6 +14,13 @@ import torch
 from torch import Tensor
 
 
+def require_shape(like: Tensor, **tensors: Tensor) -> None:
+    """Raise unless the named tensors have the shape of another one: a broadcast one would be silently wrong."""
+    for name, tensor in tensors.items():
+        if tensor.shape != like.shape:
+            raise ValueError(f"{name} must be {[*like.shape]} like the values beside it, got {[*tensor.shape]}")
+
+
 def statistics_dtype(x: Tensor) -> torch.dtype:
     """The dtype for sums of ``x``: float64 where the device has it.
 
@@ -53,6 +60,7 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
         >>> masked_mean(torch.tensor([1.0, 3.0, 100.0]), torch.tensor([True, True, False]))
         tensor(2.)
     """
+    require_shape(x, mask=mask)
     kept = torch.where(mask, x, torch.zeros_like(x))
     return kept.sum() / mask.sum().clamp(min=1)
 
@@ -109,6 +117,7 @@ def masked_moments(
         >>> mean.item(), variance.item(), count.item()
         (2.0, 2.0, 2.0)
     """
+    require_shape(x, mask=mask)
     total = sum_over_ranks or (lambda local: local)
     wide = statistics_dtype(x)
     kept = torch.where(mask, x, torch.zeros_like(x)).to(wide)
@@ -217,8 +226,7 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
         ... )
         (tensor(2.), tensor(2.5000))
     """
-    if mask.shape != token_loss.shape:
-        raise ValueError(f"mask must be {[*token_loss.shape]} like the losses, got {[*mask.shape]}")
+    require_shape(token_loss, mask=mask)
     kept = torch.where(mask, token_loss, torch.zeros_like(token_loss))
     match mode:
         case "token_mean" | "sequence_sum" | "sequence_sum_constant":

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,16 @@ def describe_task(task: TaskDataModule | None) -> dict[str, Any] | None:
     if task is None or not problems:
         return None
     stops = dict.fromkeys(stop for problem in problems for stop in problem.stop_strings)
-    chat = [] if isinstance(problems[0].prompt, str) else [{"role": "user", "content": PLACEHOLDER}]
+    chats = [one.prompt for one in problems[:100] if not isinstance(one.prompt, str)]
+    messages = zip(*chats, strict=True) if len({len(chat) for chat in chats}) == 1 else ()
+    chat = [{**same[0], "content": _common_template([one["content"] for one in same])} for same in messages]
     return {"name": task.name, "chat": task.chat or chat, "stop_strings": list(stops)}
+
+
+def _common_template(texts: list[str]) -> str:
+    start = commonprefix(texts)
+    end = commonprefix([text[len(start) :][::-1] for text in texts])[::-1]
+    return start if len({*texts}) == 1 else f"{start}{PLACEHOLDER}{end}"
 
 
 def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Path, trust: Iterable[str] = ()) -> Any:

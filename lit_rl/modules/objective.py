@@ -188,7 +188,12 @@ class Objective:
         metrics |= self.loss.metrics(tokens)
         kl_weights: Tensor | float = 1.0  # from the sampler to where the updates began; kl_estimate goes on from there
         if isinstance(self.correction, Correction):
-            weights = self.correction.weights(tokens).detach().expand_as(loss)
+            weights = self.correction.weights(tokens).detach()
+            shapes = tuple(loss.shape), (len(loss), 1)
+            if weights.shape not in shapes:
+                who, got = f"{type(self.correction).__name__}.weights", str(tuple(weights.shape))
+                raise ArgumentError(who, f"{shapes[0]} or {shapes[1]}", got)
+            weights = weights.expand_as(loss)
             loss = weights * loss
             kl_weights = weights
             metrics["correction/weight"] = masked_mean(weights, mask)

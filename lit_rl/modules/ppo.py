@@ -30,6 +30,7 @@ from lit_rl.math.masking import (
     masked_mean,
     masked_moments,
     masked_whiten,
+    require_shape,
 )
 from lit_rl.math.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
@@ -118,6 +119,7 @@ class PPO(RolloutModule):
         mask, bootstrap = treat_truncation(counted, truncated, tail_values, treatment=treatment)
         token_rewards = self.objective.token_rewards(credit, logprobs, mask)
         advantages, returns = self.estimator.estimate(token_rewards, values, mask, bootstrap)
+        require_shape(mask, advantages=advantages, returns=returns)
         if self.estimator.whiten:
             advantages = masked_whiten(advantages, mask, sum_over_ranks=sum_over_ranks)
         return Experience(
@@ -226,6 +228,7 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, v
         >>> clipped_value_loss(values, old, returns, value_clip=0.2)  # counts as 0.7: 1/2 * 0.3^2
         tensor([[0.0450]])
     """
+    require_shape(values, old_values=old_values, returns=returns)
     old_values, returns = old_values.detach(), returns.detach()
     error = (values - returns).square()
     if value_clip is None:

@@ -35,7 +35,7 @@ from lit_rl.rollout.sampling_loop import PendingRollout, restore_rows, sample_ro
 from lit_rl.signature_check import NonNegativeInt, Share, typed_dataclass
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, rank
-from lit_rl.types import Completions, Problem, Sampling
+from lit_rl.types import Completions, Problem, Sampling, StopReason
 
 RunnerFactory = Callable[[], ProgramRunner]
 
@@ -145,6 +145,8 @@ class RolloutCollector:
         ids = codec.encode(problem)
         if not ids:
             raise UsageError(f"the prompt of problem {problem.task_id} has no tokens: give the policy one to continue")
+        if self.environment.max_turns > 1 and not isinstance(problem.prompt, str):
+            codec.encode_message(problem, (), StopReason.LENGTH, "")  # raises if the template rewrites earlier turns
         return codec.accepts_problem(problem) and (unlimited or self.environment.leaves_room(len(ids)))
 
     # -- rollouts ------------------------------------------------------------------------------------------

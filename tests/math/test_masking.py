@@ -8,15 +8,19 @@ import pytest
 import torch
 from torch import Tensor
 
+from lit_rl.math.kl import kl_estimate, kl_penalised_rewards
 from lit_rl.math.masking import (
     AggregateMode,
     aggregate,
     from_table,
     group_size_per_row,
     loss_denominator,
+    masked_mean,
     masked_whiten,
     to_table,
 )
+from lit_rl.math.ratios import log_ratio
+from lit_rl.modules.ppo import clipped_value_loss
 
 MODES: tuple[AggregateMode, ...] = ("token_mean", "sequence_mean", "sequence_sum", "sequence_sum_constant")
 
@@ -31,6 +35,26 @@ def ragged(num_rows: int = 6, num_tokens: int = 7) -> tuple[Tensor, Tensor]:
     weights = torch.randn(num_rows, num_tokens, generator=generator, dtype=torch.float64)
     lengths = torch.tensor([7, 1, 4, 0, 2, 5])[:num_rows]
     return weights, torch.arange(num_tokens) < lengths[:, None]
+
+
+X, M = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3, dtype=torch.bool)
+BROADCAST = {
+    "masked_mean": lambda: masked_mean(X, M[:, :1]),
+    "masked_whiten": lambda: masked_whiten(X, M[0]),
+    "aggregate": lambda: aggregate(X, M[:1], mode="token_mean", denominator=6),
+    "kl_estimate": lambda: kl_estimate(X, X[0, :1], kind="k1"),
+    "kl_estimate old": lambda: kl_estimate(X, X, kind="k3_weighted", old_logprobs=X[:1]),
+    "kl_penalised_rewards": lambda: kl_penalised_rewards(X[:, :1], X, X, M, coef=0.1),
+    "log_ratio": lambda: log_ratio(X, X[:, :1]),
+    "log_ratio mask": lambda: log_ratio(X, X, level="sequence", mask=M[:, :1]),
+    "clipped_value_loss": lambda: clipped_value_loss(X, X, X[:, :1], value_clip=None),
+}
+
+
+@pytest.mark.parametrize("name", BROADCAST)
+def test_a_tensor_of_another_shape_is_refused_before_it_is_broadcast(name: str) -> None:
+    with pytest.raises(ValueError, match=r"must be \[2, \d\]"):
+        BROADCAST[name]()
 
 
 @pytest.mark.parametrize("values", [[5.0], [0.7] * 8, [0.1] * 12, [-3.3e7] * 5])

@@ -23,12 +23,15 @@ from transformers import (
 from lit_rl.callbacks import Checkpointing
 from lit_rl.cli.export import build_policy, load_run_config, model_card_text
 from lit_rl.cli.main import Cli, main
+from lit_rl.data import Basics
+from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.loading.export import load_weights, write_model
 from lit_rl.models.loading.gguf import convert_gguf
 from lit_rl.models.loading.sources import resolve_model_source
 from lit_rl.modules import GRPO, UpdateConfig
-from lit_rl.types import Sampling
+from lit_rl.modules.module_config import describe_task
+from lit_rl.types import Problem, Sampling
 
 PROMPT = "def f(x):"
 
@@ -166,6 +169,22 @@ def test_an_export_carries_the_stop_strings_and_the_chat_of_its_task(
     names: dict[str, Any] = {}
     exec(card.split("```python\n")[1].split("```\n\n## ")[0].replace("FOLDER_OR_HUB_ID", str(out)), names)
     assert names["prompt"] == (chat or "def add(a, b):")
+
+
+class Chats(Words):
+    shown = ({"role": "user", "content": "Write g."}, {"role": "assistant", "content": "g = 1"})
+
+    def load_problems(self, split: Any) -> list[Problem]:
+        asked = [{"role": "user", "content": f"Write {name}. End with a dot."} for name in ("fa", "fab", "fba")]
+        return [Problem(str(i), (*self.shown, last), TokenTarget()) for i, last in enumerate(asked)]
+
+
+def test_a_card_asks_with_all_that_the_chats_of_the_problems_share() -> None:
+    described = describe_task(Chats())
+    assert described is not None
+    assert described["chat"] == [*Chats.shown, {"role": "user", "content": "Write f{prompt}. End with a dot."}]
+    instructed = describe_task(Basics(form="instruct", num_train_problems=26, num_validation_problems=26))
+    assert instructed is not None and "Python function" in instructed["chat"][-1]["content"]
 
 
 def test_what_decides_over_the_weights_is_kept_whatever_its_type(byte_tokenizer: str) -> None:

@@ -15,6 +15,7 @@ from lit_rl.errors import UsageError
 from lit_rl.math.losses import (
     CISPO,
     Clipped,
+    Correction,
     ImportanceSampling,
     Loss,
     MaskedBand,
@@ -115,6 +116,24 @@ def test_a_loss_of_ones_own_that_cannot_teach_is_refused(losses: Any, said: str)
     logprobs = torch.zeros(1, 2, requires_grad=True)
     with pytest.raises(UsageError, match=said):
         Objective(loss=Given()).token_losses_and_metrics(logprobs, torch.zeros(1, 2), None, micro)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 1), (3,), (1,), (1, 3), (2,)])
+def test_weights_of_a_correction_are_one_for_each_token_or_row(shape: tuple[int, ...]) -> None:
+    class Given(Correction):
+        def weights(self, tokens: Tokens) -> torch.Tensor:
+            return torch.full(shape, 0.5)
+
+    rows = rows_of([[119], [119]], [[[1, 2, 3]], [[1, 2, 3]]])
+    micro = Experience(rows, torch.ones(2), torch.tensor([True, True]), torch.ones(2, 3))
+    logprobs = torch.full((2, 3), -0.3, requires_grad=True)
+    objective = Objective(loss=Own(), correction=Given())
+    if shape in ((2, 3), (2, 1)):
+        loss, _ = objective.token_losses_and_metrics(logprobs, torch.zeros(2, 3), None, micro)
+        assert torch.allclose(loss, torch.full((2, 3), 0.15))
+    else:
+        with pytest.raises(UsageError, match=r"Given.weights: expected \(2, 3\) or \(2, 1\)"):
+            objective.token_losses_and_metrics(logprobs, torch.zeros(2, 3), None, micro)
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,17 @@ def adam(lr: float) -> Any:
     return partial(torch.optim.Adam, lr=lr)
 
 
+class OfRows(GAE):
+    def estimate(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        advantages, returns = super().estimate(*tensors)
+        return advantages, returns[:, :1]
+
+
+def test_an_estimator_that_returns_rows_for_tokens_is_refused(make_module: Make, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="returns must be"):
+        fit(make_module(PPO, critic=SeparateCritic(), estimator=OfRows(), max_rollouts=1), tmp_path)
+
+
 @SEEDS
 def test_ppo_finds_the_way_and_its_critic_the_value_of_every_cell(tmp_path: Path, seed: int) -> None:
     """With reward 1 at the goal and gamma 0.9 a cell d steps away is worth 0.9^(d - 1)."""

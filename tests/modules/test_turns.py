@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 import torch
 from support.asking import AsksAgain, Watches
-from support.small_runs import Brief, adam, fit
+from support.small_runs import Brief, EvenBytes, Words, adam, fit
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn, PerTurn, PlaysPPO, apart, cut_out, drawn, rows_of
 from torch import Tensor
 
 from lit_rl.data.toys.toy_models import CorridorCritic
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
+from lit_rl.models.codecs.text_codec import RewritesHistoryError
 from lit_rl.models.critic import ValueHead, values_and_tail_values
 from lit_rl.models.padding import completion_states
-from lit_rl.modules import GRPO, PPO, RolloutModule
-from lit_rl.types import Completions, Experience, Sampling
+from lit_rl.modules import GRPO, PPO, RolloutConfig, RolloutModule
+from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Make = Callable[..., RolloutModule]
 PROMPTS = [[119], [119, 120, 121]]
@@ -164,3 +165,23 @@ def test_rows_whose_last_turn_was_cut_leave_the_loss(
     cut = [[turn.stop_reason == "length" for turn in turns] for turns in rows.turns]
     assert kept.tolist() == [not of_row[-1] for of_row in cut]
     assert [True, False] in cut and [False, True] in cut
+
+
+class Chats(Words):
+    def load_problems(self, split: Any) -> list[Problem]:
+        return [replace(one, prompt=({"role": "user", "content": "w"},)) for one in super().load_problems(split)]
+
+
+@pytest.mark.parametrize("train", [Words, Chats])
+def test_a_template_that_rewrites_history_is_refused_before_the_first_rollout(
+    byte_tokenizer: str, tmp_path: Path, train: Any
+) -> None:
+    """Also where validation alone has chats, and where no row of this rank gets a second turn."""
+    template = "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, chat_template=template)
+    settings: dict[str, Any] = {"sampling": Sampling(num_samples=2, max_tokens=2), "max_rollouts": 2}
+    module = GRPO(policy, [EvenBytes()], collect=RolloutConfig(environment=AsksAgain("")), **settings)
+    data = train(batch_size=2, validation_tasks=[Chats()])
+    with pytest.raises(RewritesHistoryError):
+        fit(module, tmp_path, data=data, limit_val_batches=1, val_check_interval=2, check_val_every_n_epoch=None)
+    assert module.clock.count == 0
