@@ -46,8 +46,8 @@ def describe_task(task: TaskDataModule | None) -> dict[str, Any] | None:
 
 
 def _common_template(texts: list[str]) -> str:
-    start = commonprefix(texts)
-    end = commonprefix([text[len(start) :][::-1] for text in texts])[::-1]
+    start = commonprefix(texts)  # noqa: RUF071  # texts, not paths
+    end = commonprefix([text[len(start) :][::-1] for text in texts])[::-1]  # noqa: RUF071
     return start if len({*texts}) == 1 else f"{start}{PLACEHOLDER}{end}"
 
 
