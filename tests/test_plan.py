@@ -315,7 +315,7 @@ def test_a_base_in_4_bits_is_whole_one_layer_at_a_time() -> None:
 
 def test_what_is_more_than_the_device_has_is_said() -> None:
     job = RunLayout(num_ranks=4, num_shards=2)
-    traced = RankCosts(8_000_000_000, 40_000_000, 16e9, {"weights": 60e9}, {"weights": 16e9}, 3e15, (5e9, 7e9))
+    traced = RankCosts(8_000_000_000, 40_000_000, {"weights": 60e9}, {"weights": 16e9}, 3e15, (5e9, 7e9))
     small, large = plan_text(job, traced, "l40s"), plan_text(job, traced, "h100")
     assert "does not fit: 60.0 GB of 44.6" in small and "does not fit" not in large
     assert (
