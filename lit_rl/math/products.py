@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-MIN_WEIGHTS = 100_000
-"""Smaller matrices gain less than the detour through Python costs."""
+MIN_WEIGHTS, MIN_SIDE = 100_000, 192
+"""Smaller or thinner matrices are left to torch: they gain little, and small models round alike on all processors."""
 
 
 @cache
@@ -63,7 +63,7 @@ def use_fast_products(model: nn.Module) -> None:
     """Make large linear layers of a model :class:`FastLinear` ones, where that is faster; weights stay as they are."""
     if onednn_is_faster():
         for layer in model.modules():
-            if type(layer) is nn.Linear and layer.weight.numel() >= MIN_WEIGHTS:
+            if type(layer) is nn.Linear and _is_large(layer.weight):
                 layer.__class__ = FastLinear
 
 
@@ -73,12 +73,16 @@ def suits_onednn(left: Tensor, right: Tensor) -> bool:
         onednn_is_faster()
         and left.device.type == "cpu"
         and left.dtype == right.dtype == torch.float32
-        and right.numel() >= MIN_WEIGHTS
+        and _is_large(right)
         and left.numel() > 0
         and type(left) in (Tensor, nn.Parameter)
         and type(right) in (Tensor, nn.Parameter)
         and not torch.is_autocast_enabled("cpu")
     )
+
+
+def _is_large(matrix: Tensor) -> bool:
+    return matrix.numel() >= MIN_WEIGHTS and min(matrix.shape) >= MIN_SIDE
 
 
 def _onednn(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
