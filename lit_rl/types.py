@@ -125,7 +125,7 @@ class Sampling:
 
     @property
     def filters(self) -> str:
-        """What excludes tokens, so that the sampler's probabilities are not the policy's; empty if nothing does."""
+        """Settings that exclude tokens and so make the sampler's probabilities not the policy's; empty if none."""
         is_filtered = self.top_k or self.top_p < 1
         return f"top_k={self.top_k} and top_p={self.top_p} exclude tokens" if is_filtered else ""
 

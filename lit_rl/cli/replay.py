@@ -22,7 +22,7 @@ import torch
 import yaml
 
 from lit_rl.cli import options
-from lit_rl.cli.config_files import config_files_of, inline_init_args, join_flags_and_values, replace_configs_by_parts
+from lit_rl.cli.config_files import config_files_of, inline_init_args, replace_configs_by_parts
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
@@ -90,7 +90,7 @@ def add_run_config(arguments: Sequence[str]) -> list[str]:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
     tried, rest = parser.parse_known_args(list(arguments))
-    given = replace_configs_by_parts(join_flags_and_values(rest), _replayed_part)
+    given = replace_configs_by_parts(rest, _replayed_part)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
         folder = find_newest_recorded(run)

@@ -100,12 +100,10 @@ class CausalLM(Policy):
             )
         if given is not None and tokenizer is None:
             tokenizer = str(getattr(given, "name_or_path", "")) or None
-        lacks_tokenizer = (model is None or given is not None) and tokenizer is None
-        if (model is None) == (config is None) or lacks_tokenizer:
-            raise UsageError(
-                "give either model (hub id or folder) or config (a model from scratch), not both or none; config and a "
-                "model object need tokenizer: give the hub id or folder of one"
-            )
+        if (model is None) == (config is None):
+            raise UsageError("give either model (hub id or folder) or config (a model from scratch), not both or none")
+        if (model is None or given is not None) and tokenizer is None:
+            raise UsageError("a model from scratch or a model object needs tokenizer: the hub id or folder of one")
         if quantization is not None and lora is None:
             raise UsageError("quantization freezes the base under new adapters: give lora")
         torch_dtype(dtype)  # looked at here, before a run waits for its data
