@@ -114,7 +114,7 @@ def test_the_number_of_ranks_may_change_from_two_to_one_to_two(byte_tokenizer: s
         return run(made, "fsdp2", Checkpointing(str(tmp_path / "w"), None), devices=2)
 
     whole = on_ranks(undisturbed)[0]
-    assert max(np.abs(resumed[name] - whole[name]).max() for name in whole) < 1e-8
+    assert max(np.abs(resumed[name] - whole[name]).max() for name in whole) < 1e-10
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def test_two_ranks_learn_what_one_process_learns_and_resume_to_the_last_bit(
 
     for whole, same, sessions in on_ranks(on_two, seconds=180):
         assert same and sessions == 1
-        assert max(float(np.abs(whole[name] - alone[name]).max()) for name in alone) < 1e-8
+        assert max(float(np.abs(whole[name] - alone[name]).max()) for name in alone) < 1e-10
 
 
 def test_rows_sampled_ahead_are_dealt_out_again_to_another_number_of_ranks(byte_tokenizer: str, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_rows_sampled_ahead_are_dealt_out_again_to_another_number_of_ranks(byte_
     assert go_on("auto", 1, 3) is None
     for found, sessions in on_ranks(go_on, "ddp", 2, -1, seconds=180):
         assert sessions == 1
-        assert max(float(np.abs(found[name] - whole[name]).max()) for name in whole) < 1e-8
+        assert max(float(np.abs(found[name] - whole[name]).max()) for name in whole) < 1e-10
 
 
 ROWS = 4
@@ -133,7 +133,7 @@ def test_rows_of_older_weights_on_one_rank_are_learned_from_as_by_one_process(
     alone, _ = behind_on_one_rank(byte_tokenizer, "auto", tmp_path, 1)
     for name, value in alone.items():
         assert np.array_equal(first[name], second[name])
-        assert np.abs(first[name] - value).max() < 1e-8
+        assert np.abs(first[name] - value).max() < 1e-10
     on_policy = [on for on, _, _ in of_first]
     assert on_policy == [on for on, _, _ in of_second] and on_policy == [True, False, False]
     behind = [sampled for _, sampled, rows in of_first[1:] if rows]
