@@ -84,9 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rollouts, seconds = train(cli, timedelta(minutes=given.minutes) - timedelta(seconds=spent))
         measures[f"after {type(cli.model).__name__}"] = on(cli, sandbox)
     text = table(measures) + (
-        f"\nImitation took {spent / 60:.1f} minutes, {rollouts} rollouts of "
-        f"{cli.datamodule.batch_size * cli.model.sampling.num_samples} completions {seconds / 60:.1f}, measuring "
-        f"{', '.join(f'{one.seconds:.0f}' for one in measures.values())} s; load at the end {os.getloadavg()[1]:.1f}.\n"
+        f"\nImitation took {spent / 60:.1f} minutes, and {rollouts} rollouts of "
+        f"{cli.datamodule.batch_size * cli.model.sampling.num_samples} completions took {seconds / 60:.1f} minutes. "
+        f"Measuring took {', '.join(f'{one.seconds:.0f}' for one in measures.values())} s. "
+        f"The load at the end was {os.getloadavg()[1]:.1f}.\n"
     )
     print(f"\n{text}\nall of it: {(time.perf_counter() - started) / 60:.1f} minutes")
     folder = Path(cli.trainer.log_dir or ".")

@@ -160,7 +160,7 @@ def check_projection(model: Any) -> None:
     ours = output_projection(model)(hidden).float()
     if (gap := relative_gap(ours, own)) > logit_tolerance(model, 1e-3, 0.02):
         raise UnsupportedModelError(
-            f"the logits of {type(model).__name__} are not its output matrix times its hidden states "
+            f"{type(model).__name__}: its logits are not its output matrix times its hidden states "
             f"(off by {gap:.1%}): add the missing step to lit_rl.models.family"
         )
 

@@ -147,7 +147,7 @@ QUICK = ("gemma2", "granitemoehybrid", "llama_dynamic", "mamba2", "phi3_longrope
 """One for each way to differ: soft-capping, masks, hybrids, long RoPE, recurrent states."""
 
 CHECKS_THAT_RAISE = {
-    "recurrent_gemma": "not its output matrix times its hidden states",
+    "recurrent_gemma": "its logits are not its output matrix times its hidden states",
     "rwkv": "a probe of a few tokens failed",
 }
 """Families that do not load, and what the one line says."""
