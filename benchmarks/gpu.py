@@ -13,10 +13,9 @@ a file row by row; the same command again runs the parts that have none. ``gpu.j
 * update    seconds, tokens per second and peak memory of a GRPO step: all weights, LoRA, and LoRA where half of the
             groups have equal rewards; beside what `lit-rl plan` counts, and the products per second that this makes
 * sampling  tokens per second of the default engine beside `model.generate` at 8, 64 and 256 rows
-* learn     the embedded task from --policy (the demo's warm start): greedy and sampled pass@1 after each ten rollouts
+* learn     the embedded task from --policy (the demo's warm start): greedy pass@1 before and after 30 rollouts
 
-Shapes are those of Qwen2.5-Coder 0.5B and 1.5B with random weights and 151,936 words, or of SmolLM2-135M. Random models
-end no completion.
+Shapes are those of Qwen2.5-Coder 0.5B and 1.5B with random weights and 151,936 words. Random models end no completion.
 To carry along where nothing can be fetched: this repository, the wheels of what is missing beside torch, transformers,
 lightning, peft, tensorboard and pytest (jsonargparse, docstring-parser, typeshed-client, importlib-resources, parso:
 1.2 MB), and --policy (2.7 MB).
@@ -119,8 +118,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=480.0, help="no part begins later")
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--patience", type=float, default=1.0, help="multiplies the limits of all parts")
-    parser.add_argument("--shapes", nargs="+", default=["0.5B", "1.5B"], choices=["0.5B", "1.5B", "135M"])
-    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"], help="of the update's models")
     parser.add_argument("--tiny", action="store_true", help="a shape and sizes for trying the script")
     parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
     given = parser.parse_args()

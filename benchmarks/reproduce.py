@@ -63,13 +63,12 @@ def end_with_workers(*_: object) -> None:
 def run(parts: Sequence[Part], seeds: Sequence[int], folder: Path, processes: int) -> None:
     """Run what has not been run yet, several side by side."""
     store = Store(folder / "results.jsonl")
-    done = store.done()
     missing = [
         (part, case, seed)
         for seed in seeds  # outermost: what was interrupted has whole seeds
         for part in parts
         for case in part.cases
-        if (part.name, case.name, seed) not in done and (case.seeded or seed == seeds[0])
+        if (part.name, case.name, seed) not in store.lines and (case.seeded or seed == seeds[0])
     ]
     waiting = {part.name: [one for one in missing if one[0] is part] for part in parts}
     started, finished = time.perf_counter(), 0
@@ -102,9 +101,7 @@ def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path 
     store = Store(folder / "results.jsonl")
     machine = f"{os.cpu_count()} cores, torch {torch.__version__.partition('+')[0]}"
     for part in parts:
-        found = store.of_part(part.name, seeds)
-        results = {case.name: found[case.name] for case in part.cases if case.name in found}
-        seconds = store.cpu_seconds(part.name)
+        results, seconds = store.of_part(part, seeds), store.cpu_seconds(part)
         used = seeds if any(case.seeded for case in part.cases) else seeds[:1]
         note = (
             f"`python benchmarks/reproduce.py {part.name} --seeds {' '.join(map(str, used))}`, "

@@ -14,77 +14,72 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
 
-STDIO = ("print(int(input()) * 2)\n", StdioTests((("4\n", "8\n"),)))
+SOURCE = "print(int(input()) * 2)\n"
 FUNCTION = "def f(x):\n    return x + 1\n"
 LOOPED = "def check(candidate):\n    for i in range(2):\n        assert candidate(i) == i + 1\n"
 OURS: dict[str, Any] = {
-    "stdio": STDIO,
+    "stdio": (SOURCE, StdioTests((("4\n", "8\n"),))),
     "literal asserts": (FUNCTION, AssertTests("assert f(1) == 2\nassert f(2) == 3\n")),
     "calls": (FUNCTION, CallTests((((1,), 2), ((2,), 3)), "f")),
     "graded": (FUNCTION, AssertTests(LOOPED, "f")),
 }
 
 
-def plain_subprocess(path: str) -> None:
-    """Run a file by ``subprocess.run``; no limits, no verdict."""
-    command = [os.path.realpath(sys.executable), "-I", "-S", path]
-    assert subprocess.run(command, input=b"4\n", capture_output=True, check=True).stdout == b"8\n"
-
-
-def rate_of_plain(path: str, number: int, num_workers: int) -> float:
-    """Programs per second by ``subprocess.run`` in some threads."""
-    begun = time.perf_counter()
+def plain(path: Path, num_workers: int, number: int) -> None:
+    """Run a file by ``subprocess.run`` in some threads; no limits, no verdict."""
+    command = [os.path.realpath(sys.executable), "-I", "-S", str(path)]
+    run = partial(subprocess.run, input=b"4\n", capture_output=True, check=True)
     with ThreadPoolExecutor(num_workers) as pool:
-        list(pool.map(plain_subprocess, [path] * number))
-    return number / (time.perf_counter() - begun)
+        assert all(done.stdout == b"8\n" for done in pool.map(run, [command] * number))
 
 
-def rate_of_sandbox(sandbox: Sandbox, item: Any, number: int) -> float:
-    """Programs per second in a sandbox."""
-    begun = time.perf_counter()
+def judged(sandbox: Sandbox, item: Any, number: int) -> None:
+    """Judge a program many times."""
     assert all(outcome.passed for outcome in sandbox.judge_many([item] * number))
+
+
+def rate(work: Callable[[int], None], number: int) -> float:
+    """Programs per second."""
+    begun = time.perf_counter()
+    work(number)
     return number / (time.perf_counter() - begun)
 
 
-def measure(num_workers: int, rounds: int, levels: list[int], tier: int | None) -> None:
+def measure(num_workers: int, rounds: int, levels: list[int]) -> None:
     """Print the best rate of each contestant over alternating rounds."""
     best: dict[tuple[int, str], float] = {}
-    number = 150 * num_workers
-    with tempfile.TemporaryDirectory() as folder, Sandbox(num_workers, tier=tier) as sandbox:
+    with tempfile.TemporaryDirectory() as folder, Sandbox(num_workers) as sandbox:
         path = Path(folder) / "program.py"
-        path.write_text(STDIO[0])
-        for item in OURS.values():
-            rate_of_sandbox(sandbox, item, number)
-        for _ in range(rounds):
+        path.write_text(SOURCE)
+        works = {"subprocess.run": partial(plain, path, num_workers)}
+        works |= {name: partial(judged, sandbox, item) for name, item in OURS.items()}
+        for turn in range(rounds + 1):  # the first warms up
             for gib in levels:
                 held = bytearray(gib << 30)
                 held[::4096] = b"\1" * len(held[::4096])  # written to, as a trainer's memory is
-                rates = {"subprocess.run": rate_of_plain(str(path), number // 3, num_workers)}
-                rates |= {name: rate_of_sandbox(sandbox, item, number) for name, item in OURS.items()}
-                best |= {(gib, name): max(best.get((gib, name), 0.0), rate) for name, rate in rates.items()}
+                for name, work in works.items():
+                    found = rate(work, (50 if name == "subprocess.run" else 150) * num_workers)
+                    best[gib, name] = max(best.get((gib, name), 0.0), found if turn else 0.0)
                 del held
         for gib in levels:
             print(f"\n{num_workers} worker(s), caller holds {gib} GiB, tier {sandbox.tier}")
-            for name in ("subprocess.run", *OURS):
-                rate = best[gib, name]
-                print(f"  {name:20s} {rate:8.0f}/s  {rate / best[gib, 'subprocess.run']:5.2f} x subprocess.run")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--tier", type=int)
-    parser.add_argument("--held", type=int, nargs="*", default=[0, 1, 8], help="GiB that the caller holds")
-    given = parser.parse_args()
-    for num_workers in (1, 2):
-        measure(num_workers, given.rounds, given.held, given.tier)
+            for name in works:
+                times = best[gib, name] / best[gib, "subprocess.run"]
+                print(f"  {name:20s} {best[gib, name]:8.0f}/s  {times:5.2f} x subprocess.run")
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--held", type=int, nargs="*", default=[0, 8], help="GiB that the caller holds")
+    given = parser.parse_args()
+    for workers in (1, 2):
+        measure(workers, given.rounds, given.held)

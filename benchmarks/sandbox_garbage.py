@@ -59,6 +59,8 @@ HONEST = [
       ((RIGHT, Verdict.PASSED), (WRONG, Verdict.WRONG_ANSWER), (RAISES, Verdict.EXCEPTION))],
     ("n = input()\nprint(int(n) * 2, n, 8, 4, 8)\n", STDIO, Verdict.PASSED),
     ("print(8)\n", STDIO, Verdict.WRONG_ANSWER),
+    ("print(", STDIO, Verdict.SYNTAX_ERROR),
+    ("import os\nos.makedirs('a/b')\nopen('a/b/c', 'w')\n" + RIGHT, CALLS, Verdict.PASSED),
     ("def task_program():\n    say('hi there')\n", ROBOT, Verdict.PASSED),
     ("def task_program():\n    say('hi')\n", ROBOT, Verdict.WRONG_ANSWER),
 ]  # fmt: skip

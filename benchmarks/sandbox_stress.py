@@ -32,7 +32,7 @@ from typing import Any
 import sandbox_garbage
 from sandbox_garbage import HONEST, garbage_program
 
-from lit_rl.execution import AssertTests, CallTests, Outcome, Sandbox, StdioTests, Verdict
+from lit_rl.execution import Outcome, Sandbox, StdioTests, Verdict
 
 MAX_MEGABYTES = 300
 Item = tuple[str, Any, Verdict | None]
@@ -41,39 +41,29 @@ Item = tuple[str, Any, Verdict | None]
 
 # -- programs ----------------------------------------------------------------------------------------------------------
 
-PRINTS = StdioTests((("3\n", "6"), ("4\n", "8")), timeout_seconds=2.0)
-CALLS = CallTests((((1,), 2), ((2,), 3)), "f", 2.0)
-LITERAL = AssertTests("assert f(1) == 2\nassert f(2) == 3", timeout_seconds=2.0)
-GRADED = AssertTests("for i in range(2):\n    assert f(i) == i + 1", timeout_seconds=2.0)
 WAITS = "import time\ntime.sleep(0.05)\n"
-KNOWN: list[Item] = [
-    ("print(int(input()) * 2)", PRINTS, Verdict.PASSED),
-    (WAITS + "print(int(input()) * 2)", PRINTS, Verdict.PASSED),
-    ("print(int(input()) * 3)", PRINTS, Verdict.WRONG_ANSWER),
-    ("print(1 / 0)", PRINTS, Verdict.EXCEPTION),
-    ("print(", PRINTS, Verdict.SYNTAX_ERROR),
-    *[(f"def f(x): return x + {1 + wrong}", check, (Verdict.PASSED, Verdict.WRONG_ANSWER)[wrong])
-      for check in (CALLS, LITERAL, GRADED) for wrong in (0, 1)],
-    *[(WAITS + "def f(x): return x + 1", check, Verdict.PASSED) for check in (CALLS, LITERAL, GRADED)],
-    ("def f(x): raise KeyError", CALLS, Verdict.EXCEPTION),
-    ("import os\nos.makedirs('a/b')\nopen('a/b/c', 'w')\ndef f(x): return x + 1", CALLS, Verdict.PASSED),
-]  # fmt: skip
 SUM_IN_C = '#include <stdio.h>\nint main(){{int a,b;scanf("%d %d",&a,&b);printf("%d\\n7 7\\n",a+b+{0}-{0});}}'
 
 
+def honest(rng: random.Random) -> Item:
+    """A program whose verdict does not hang on what else happens: it has time to spare."""
+    source, check, expected = rng.choice(HONEST)
+    return source, replace(check, timeout_seconds=10.0), expected
+
+
 def garbage(rng: random.Random, secret: Path) -> list[Item]:
-    """Programs that write garbage among as many honest ones, which have time to spare."""
+    """Programs that write garbage among as many honest ones."""
     items: list[Item] = []
     for _ in range(20):
         check = rng.choice(sandbox_garbage.CHECKS)
-        source, honest, expected = rng.choice(HONEST)
-        items += [(garbage_program(rng, check), check, None), (source, replace(honest, timeout_seconds=10.0), expected)]
+        items += [(garbage_program(rng, check), check, None), honest(rng)]
     return items
 
 
-def known(rng: random.Random, secret: Path) -> list[Item]:
-    """Programs whose verdict does not hang on what else happens."""
-    return rng.choices(KNOWN, k=200)
+def kills(rng: random.Random, secret: Path) -> list[Item]:
+    """Honest programs, half of which take a while."""
+    items = [honest(rng) for _ in range(200)]
+    return [(rng.choice(["", WAITS]) + source, check, expected) for source, check, expected in items]
 
 
 def suites(rng: random.Random, secret: Path) -> list[Item]:
@@ -99,7 +89,7 @@ def suites(rng: random.Random, secret: Path) -> list[Item]:
     return items
 
 
-WORK: dict[str, Callable[[random.Random, Path], list[Item]]] = {"garbage": garbage, "kills": known, "suites": suites}
+WORK: dict[str, Callable[[random.Random, Path], list[Item]]] = {"garbage": garbage, "kills": kills, "suites": suites}
 
 
 # -- the sandbox's processes -------------------------------------------------------------------------------------------
@@ -128,16 +118,16 @@ def processes() -> dict[int, str]:
 
 
 class Killer(threading.Thread):
-    """Kills one process after another while most workers live: the last program of a round would never end."""
+    """Kills a process about every half second while most workers live: the last program of a round would never end."""
 
-    def __init__(self, rng: random.Random, mean_seconds: float, num_workers: int) -> None:
+    def __init__(self, rng: random.Random, num_workers: int) -> None:
         super().__init__(daemon=True)
-        self.rng, self.mean_seconds, self.num_workers = rng, mean_seconds, num_workers
+        self.rng, self.num_workers = rng, num_workers
         self.killed: Counter[str] = Counter()
         self.is_over = threading.Event()
 
     def run(self) -> None:
-        while not self.is_over.wait(self.rng.expovariate(1 / self.mean_seconds)):
+        while not self.is_over.wait(self.rng.expovariate(2.0)):
             found = processes()
             if list(found.values()).count("judge") <= self.num_workers // 2:
                 continue
@@ -215,7 +205,6 @@ def run(
     num_workers: int = 2,
     tier: int | None = None,
     max_rounds: int | None = None,
-    kill_seconds: float = 0.5,
 ) -> Found:
     """Judge rounds until the time is up."""
     found, supervisors, points = Found(), set[int](), list[tuple[int, int]]()
@@ -223,7 +212,7 @@ def run(
         os.chmod(folder, 0o755)
         secret = Path(folder) / "secret"
         secret.write_text("token")
-        before, killer = state(folder, supervisors), Killer(random.Random(seed + 1), kill_seconds, num_workers)
+        before, killer = state(folder, supervisors), Killer(random.Random(seed + 1), num_workers)
         began = noted = time.monotonic()
         with Sandbox(num_workers, 256 << 20, 4 << 20, tier=tier, temporary_folder=folder) as sandbox:
             if work == "kills":
@@ -272,9 +261,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tier", type=int)
-    parser.add_argument("--every", type=float, default=0.5, help="mean seconds between two kills")
     given = parser.parse_args()
-    found = run(given.work, given.seed, given.minutes, given.workers, given.tier, given.rounds, given.every)
+    found = run(given.work, given.seed, given.minutes, given.workers, given.tier, given.rounds)
     print("".join(json.dumps(fault) + "\n" for fault in found.faults), end="")
     print(f"seed {given.seed}: {found.rounds} rounds, {found.verdicts.total()} programs, {found.killed.total()} kills, "
           f"supervisors' peak {found.peak} MB, {len(found.faults)} faults")  # fmt: skip

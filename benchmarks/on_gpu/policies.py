@@ -15,18 +15,14 @@ GROUP = 8
 SHAPES: dict[str, dict[str, Any]] = {
     "0.5B": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14},
     "1.5B": {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12},
-    "135M": {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9},
     "tiny": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4},
 }
-"""All but the 135M, which has three, with two heads of keys and values; the embedding is the output matrix."""
-WORDS = {"135M": 49_152, "tiny": 1024}
-
 TOKENIZER = str(Path(__file__).parents[2] / "lit_rl" / "data" / "basics" / "tokenizer")
 
 
 def shapes(given: argparse.Namespace) -> tuple[str, ...]:
     """Those to measure."""
-    return ("tiny",) if given.tiny else tuple(given.shapes)
+    return ("tiny",) if given.tiny else ("0.5B", "1.5B")
 
 
 class Endless(CausalLM):
@@ -39,11 +35,11 @@ class Endless(CausalLM):
         self.model.generation_config.eos_token_id = None
 
 
-def policy_of(shape: str, dtype: str = "bfloat16", **options: Any) -> CausalLM:
+def policy_of(shape: str, **options: Any) -> CausalLM:
     """A random model that loads when it is used; the same weights each time."""
-    config = {"model_type": "qwen2", "num_key_value_heads": 3 if shape == "135M" else 2, "tie_word_embeddings": True}
-    config |= {"vocab_size": WORDS.get(shape, 151_936), "max_position_embeddings": 4096, **SHAPES[shape]}
-    return Endless(config=config, tokenizer=TOKENIZER, dtype=dtype, probe=False, **options)
+    config = {"model_type": "qwen2", "num_key_value_heads": 2, "tie_word_embeddings": True, **SHAPES[shape]}
+    config |= {"vocab_size": 1024 if shape == "tiny" else 151_936, "max_position_embeddings": 4096}
+    return Endless(config=config, tokenizer=TOKENIZER, dtype="bfloat16", probe=False, **options)
 
 
 def loaded(policy: CausalLM, given: argparse.Namespace) -> CausalLM:

@@ -1,4 +1,4 @@
-"""Whole steps of GRPO: seconds (on a CPU CPU seconds) and memory of the update, beside what the plan counts."""
+"""Whole steps of GRPO: seconds and memory of the update, beside what the plan counts."""
 
 from __future__ import annotations
 
@@ -62,18 +62,17 @@ class Watched(GRPO):
         """Learn, watched."""
         forget(self.device)
         finish(self.device)
-        clock = time.perf_counter if self.device.type == "cuda" else time.process_time
-        began = clock()
+        began = time.perf_counter()
         means = super().learn_from(experience)
         finish(self.device)
-        self.noted = {"update (s)": clock() - began, "peak (GB)": peak_gigabytes(self.device)}
+        self.noted = {"update (s)": time.perf_counter() - began, "peak (GB)": peak_gigabytes(self.device)}
         return means
 
 
-def module_of(shape: str, dtype: str, lora: LoRA | None, equal_rows: int, tokens: int, microbatch: int) -> Watched:
+def module_of(shape: str, lora: LoRA | None, equal_rows: int, tokens: int, microbatch: int) -> Watched:
     """A GRPO run of two rollouts, of which the second is measured."""
     return Watched(
-        policy_of(shape, dtype, lora=lora),
+        policy_of(shape, lora=lora),
         sampling=Sampling(num_samples=GROUP, max_tokens=tokens),
         rewards=[EvenIds(equal_rows)],
         max_rollouts=2,
@@ -95,7 +94,7 @@ def update_part(given: argparse.Namespace) -> Iterator[Row]:
     seconds = []
     for shape, kind in cases:
         forget(given.device)
-        module = module_of(shape, given.dtype, *kinds[kind], tokens, microbatch)
+        module = module_of(shape, *kinds[kind], tokens, microbatch)
         with tempfile.TemporaryDirectory() as folder:
             accelerator = "gpu" if given.device.type == "cuda" else "cpu"
             trainer = bare_trainer(accelerator=accelerator, default_root_dir=folder)
@@ -107,7 +106,7 @@ def update_part(given: argparse.Namespace) -> Iterator[Row]:
         del module, trainer
         yield found
     for (shape, kind), taken in zip(cases, seconds, strict=True):
-        module = module_of(shape, given.dtype, *kinds[kind], tokens, microbatch)
+        module = module_of(shape, *kinds[kind], tokens, microbatch)
         learning = (rows - kinds[kind][1]) // GROUP
         layout = replace(layout_from_run(module, None, learning, 1), prompt_tokens=prompt)
         traced = trace_update(module, None, layout)

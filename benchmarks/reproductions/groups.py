@@ -10,16 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from algorithms import TOKENIZER
-
 from lit_rl.data import Basics
 from lit_rl.math.advantages import GroupMean
 from lit_rl.math.losses import ImportanceSampling, Loss, PolicyGradient
-from lit_rl.models import CausalLM
+from lit_rl.models import Policy
 from lit_rl.modules import GRPO, Objective
 from lit_rl.rewards import TestsReward
 from lit_rl.types import Sampling
-from reproductions.learning import Seen, imitate, learn, measured, shared
+from reproductions.learning import Seen, imitate, imitation, learn, new_policy, pass_rates, shared, without_training
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, bars, middle
 
@@ -33,7 +31,7 @@ def task(seed: int, batch_size: int) -> Basics:
 
 def prepare(folder: Path, updates: int = 400) -> None:
     """Imitate demonstrations of which 60% carry a bug."""
-    imitate(folder, task(0, batch_size=32), TOKENIZER, updates)
+    imitate(new_policy(), task(0, batch_size=32), folder, updates)
 
 
 def run(
@@ -45,32 +43,21 @@ def run(
     rollouts: int = 20,
 ) -> Numbers:
     """Train from the imitation with bare deviations from the group's mean, as the document does."""
-    policy, seen = CausalLM(str(folder.parent / "start")), Seen(EQUAL)
+    policy, seen = imitation(folder), Seen(EQUAL)
+    sampling = Sampling(num_samples=group, max_tokens=MAX_TOKENS)
     module = GRPO(
         policy,
-        sampling=Sampling(num_samples=group, max_tokens=MAX_TOKENS),
-        rewards=[TestsReward()],
         baseline=GroupMean(normalize="none"),
         objective=Objective(loss=loss),
-        **shared(seed, rollouts, lr=6e-4, epochs=epochs),
+        **shared(seed, rollouts, 6e-4, [TestsReward()], sampling, epochs=epochs),
     )
     learn(module, task(seed, COMPLETIONS // group), folder, seen)
-    problems = task(seed, 1).problems("validation")
-    return {
-        "equal_first": seen.first(EQUAL),
-        "equal_last": seen.last(EQUAL),
-        "greedy": measured(policy, problems, MAX_TOKENS).pass_at[1],
-        "sampled": measured(policy, problems, MAX_TOKENS, temperature=1.0).pass_at[1],
-    }
+    return {"equal_first": seen.first(EQUAL), "equal_last": seen.last(EQUAL)} | measure(policy)
 
 
-def start(seed: int, folder: Path) -> Numbers:
-    """The imitation as it is."""
-    policy, problems = CausalLM(str(folder.parent / "start")), task(seed, 1).problems("validation")
-    return {
-        "greedy": measured(policy, problems, MAX_TOKENS).pass_at[1],
-        "sampled": measured(policy, problems, MAX_TOKENS, temperature=1.0).pass_at[1],
-    }
+def measure(policy: Policy) -> dict[str, float]:
+    """pass@1 on the held-out problems, which are the same for every seed."""
+    return pass_rates(policy, task(0, 1).problems("validation"), MAX_TOKENS)
 
 
 SIZES = (2, 4, 8, 16)
@@ -96,7 +83,7 @@ PART = Part(
     name="groups",
     prepare=prepare,
     cases=(
-        Case("imitation", start, seeded=False),
+        Case("imitation", partial(without_training, measure=measure), seeded=False),
         *(Case(f"groups of {group}", partial(run, group=group)) for group in SIZES),
         Case("groups of 8, four epochs, weighted", partial(run, epochs=4)),
         Case("groups of 8, four epochs, unweighted", partial(run, epochs=4, loss=PolicyGradient())),

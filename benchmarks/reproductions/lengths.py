@@ -12,16 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from algorithms import TOKENIZER, adamw, falling, make_pairs
-
-from lit_rl.data import Basics, PreferencePairs
+from lit_rl.data import Basics
 from lit_rl.data.task import Split
 from lit_rl.math.advantages import BatchMean
-from lit_rl.models import CausalLM
-from lit_rl.modules import DPO, GRPO, REINFORCE, Objective, Optimization, PolicyModule
+from lit_rl.modules import GRPO, REINFORCE, Objective
 from lit_rl.rewards import LengthPenalty, RewardTerm, TestsReward
 from lit_rl.types import Problem, Sampling
-from reproductions.learning import imitate, learn, length, measured, shared
+from reproductions.learning import imitate, imitation, learn, learn_from_pairs, new_policy, pass_rates, shared
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, points
 
@@ -46,58 +43,43 @@ def rambling(program: str, number: int) -> str:
     return program.rstrip("\n") + COMMENT * (number * 3 % 5)
 
 
-def task(seed: int, batch_size: int = 16) -> Rambling:
-    return Rambling(batch_size=batch_size, num_train_problems=2080, num_validation_problems=260, seed=seed)
+def task(seed: int, batch_size: int = 16, **options: Any) -> Rambling:
+    numbers = {"num_train_problems": 2080, "num_validation_problems": 260}
+    return Rambling(batch_size=batch_size, seed=seed, **numbers, **options)
 
 
 def prepare(folder: Path, updates: int = 400) -> None:
     """Imitate what rambles."""
-    imitate(folder, task(0, batch_size=32), TOKENIZER, updates)
+    imitate(new_policy(), task(0, batch_size=32), folder, updates)
 
 
 def run(seed: int, folder: Path, algorithm: str, alpha: float = 0.0, rollouts: int = 20) -> Numbers:
-    """Train from the imitation, and measure on held-out problems."""
-    policy = CausalLM(str(folder.parent / "start"))
+    """Train from the imitation, and measure on held-out problems.
+
+    The document's PPO has ratios of whole completions, and advantages normalised over the batch.
+    """
+    policy, data, sampling = imitation(folder), task(seed), Sampling(num_samples=8, max_tokens=MAX_TOKENS)
     rewards: list[RewardTerm] = [TestsReward(), *([LengthPenalty(alpha=alpha * SCALE)] if alpha else [])]
-    if algorithm == "DPO":
-        pairs, how = folder / "pairs.jsonl", {"max_tokens": MAX_TOKENS, "margin": 0.02, "max_pairs": 8}
-        make_pairs(pairs, str(folder.parent / "start"), task(seed), rewards, problems=128, **how)
-        module: PolicyModule = DPO(
-            policy,
-            beta=0.1,
-            max_updates=80,
-            seed=seed,
-            update=Optimization(optimizer=adamw(1e-4), lr_scheduler=falling(80)),
-        )
-        learn(module, PreferencePairs(str(pairs), batch_size=32, seed=seed), folder)
-    elif algorithm != "imitation":
-        learn(rollout_module(policy, algorithm, rewards, seed, rollouts), task(seed), folder)
-    problems = task(seed).problems("validation")
-    greedy, sampled = measured(policy, problems, MAX_TOKENS), measured(policy, problems, MAX_TOKENS, temperature=1.0)
-    return {
-        "greedy": greedy.pass_at[1],
-        "sampled": sampled.pass_at[1],
-        "greedy_length": length(greedy),
-        "sampled_length": length(sampled),
-    }
+    settings = partial(shared, seed, rollouts, 6e-4, rewards, sampling)
+    match algorithm:
+        case "DPO":
+            pairs = task(seed, max_train_problems=128)
+            writer = {"max_tokens": MAX_TOKENS, "margin": 0.02, "max_pairs": 8}
+            learn_from_pairs(policy, str(folder.parent / "start"), pairs, rewards, folder, updates=80, **writer)
+        case "REINFORCE":
+            learn(REINFORCE(policy, baseline=BatchMean(normalize="none"), **settings()), data, folder)
+        case "PPO":
+            options = settings(aggregate="sequence_mean", epochs=2)
+            objective = Objective(ratio_level="sequence_product")
+            learn(GRPO(policy, baseline=BatchMean(), objective=objective, **options), data, folder)
+    return pass_rates(policy, data.problems("validation"), MAX_TOKENS)
 
 
-def rollout_module(
-    policy: CausalLM, algorithm: str, rewards: list[RewardTerm], seed: int, rollouts: int
-) -> PolicyModule:
-    """REINFORCE, or the document's PPO: ratios of whole completions, advantages normalised over the batch."""
-    options: dict[str, Any] = {"sampling": Sampling(num_samples=8, max_tokens=MAX_TOKENS), "rewards": rewards}
-    if algorithm == "REINFORCE":
-        bare = BatchMean(normalize="none")
-        return REINFORCE(policy, baseline=bare, **options, **shared(seed, rollouts, lr=6e-4))
-    options |= shared(seed, rollouts, lr=6e-4, aggregate="sequence_mean", epochs=2)
-    return GRPO(policy, baseline=BatchMean(), objective=Objective(ratio_level="sequence_product"), **options)
-
-
-def case(name: str, algorithm: str, alpha: float, pass_at: float, tokens: float, seeded: bool = True) -> Case:
-    """A case beside the document's figures: pass@1 of 33 problems, and the mean length."""
-    theirs = {"greedy": pass_at, "greedy_length": tokens}
-    return Case(name, partial(run, algorithm=algorithm, alpha=alpha), theirs, seeded)
+def case(name: str, *theirs: float, seeded: bool = True) -> Case:
+    """An algorithm and its alpha, beside the document's figures: pass@1 of 33 problems, and the mean length."""
+    algorithm, _, alpha = name.partition(", alpha ")
+    figures = dict(zip(("greedy", "greedy_length"), theirs, strict=False))
+    return Case(name, partial(run, algorithm=algorithm, alpha=float(alpha or 0)), figures, seeded)
 
 
 def draw(figure: Any, results: Results) -> None:
@@ -115,14 +97,14 @@ PART = Part(
     name="lengths",
     prepare=prepare,
     cases=(
-        case("imitation", "imitation", 0.0, 0.364, 136.33, seeded=False),
-        Case("REINFORCE", partial(run, algorithm="REINFORCE")),
-        case("REINFORCE, alpha 0.01", "REINFORCE", 0.01, 0.485, 107.55),
-        case("REINFORCE, alpha 0.03", "REINFORCE", 0.03, 0.424, 136.21),
-        case("PPO, alpha 0.01", "PPO", 0.01, 0.455, 89.64),
-        case("PPO, alpha 0.03", "PPO", 0.03, 0.424, 66.33),
-        Case("DPO, alpha 0.01", partial(run, algorithm="DPO", alpha=0.01)),
-        Case("DPO, alpha 0.03", partial(run, algorithm="DPO", alpha=0.03)),
+        case("imitation", 0.364, 136.33, seeded=False),
+        case("REINFORCE"),
+        case("REINFORCE, alpha 0.01", 0.485, 107.55),
+        case("REINFORCE, alpha 0.03", 0.424, 136.21),
+        case("PPO, alpha 0.01", 0.455, 89.64),
+        case("PPO, alpha 0.03", 0.424, 66.33),
+        case("DPO, alpha 0.01"),
+        case("DPO, alpha 0.03"),
     ),
     columns={
         "greedy": "greedy pass@1",

@@ -18,17 +18,16 @@ from lit_rl.data import Basics
 from lit_rl.data.mixture import draw_epoch_by_weight
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.execution import Verdict
-from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO
 from lit_rl.rewards import TestsReward
 from lit_rl.rollout import FinishedRollout
-from lit_rl.types import Problem, Sampling
+from lit_rl.types import Sampling
 from reproductions.groups import EQUAL, MAX_TOKENS, prepare
-from reproductions.learning import Seen, learn, measured, shared
+from reproductions.learning import Measured, Seen, imitation, learn, shared
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, curves
 
-EVERY, GOALS = 5, (0.85, 0.9)
+EVERY = 5
 UNIT = 1000  # weight of a problem that is not taken less often
 
 
@@ -79,45 +78,17 @@ class Mixed(Basics):
         return loader
 
 
-class Measured(pl.Callback):
-    """Greedy pass@1 on held-out problems after every few rollouts."""
-
-    def __init__(self, policy: CausalLM, problems: list[Problem]) -> None:
-        self.policy, self.problems = policy, problems
-        self.values: list[float] = []
-        self.rollouts = 0
-
-    def on_train_batch_end(self, *_: Any) -> None:
-        self.rollouts += 1
-        if self.rollouts % EVERY == 0:
-            self.values.append(measured(self.policy, self.problems, MAX_TOKENS).pass_at[1])
-
-    def rollouts_to(self, goal: float) -> float | None:
-        """Rollouts until the goal was reached first."""
-        return next((EVERY * n for n, value in enumerate(self.values, 1) if value >= goal - 1e-9), None)
-
-
 def run(seed: int, folder: Path, problems: int = 260, rarely: float | None = None, rollouts: int = 80) -> Numbers:
     """Train from the imitation on this many problems, with and without preference."""
-    policy, equal = CausalLM(str(folder.parent / "start")), Seen(EQUAL)
-    data = Mixed(
-        rarely,
-        batch_size=16,
-        num_train_problems=problems,
-        num_validation_problems=260,
-        seed=seed,
-    )
-    module = GRPO(
-        policy,
-        sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
-        rewards=[TestsReward()],
-        **shared(seed, rollouts, lr=6e-4),
-    )
-    greedy = Measured(policy, data.problems("validation"))
+    policy, equal = imitation(folder), Seen(EQUAL)
+    data = Mixed(rarely, batch_size=16, num_train_problems=problems, num_validation_problems=260, seed=seed)
+    sampling = Sampling(num_samples=8, max_tokens=MAX_TOKENS)
+    module = GRPO(policy, **shared(seed, rollouts, 6e-4, [TestsReward()], sampling))
+    greedy = Measured(policy, data.problems("validation"), MAX_TOKENS, EVERY)
     learn(module, data, folder, equal, greedy, data.preference)
-    reached = {f"to_{goal}": greedy.rollouts_to(goal) for goal in GOALS}
     return {
-        **{name: value for name, value in reached.items() if value is not None},
+        **greedy.rollouts_to(0.85),
+        **greedy.rollouts_to(0.9),
         "equal_first": equal.first(EQUAL, 8),
         "equal_last": equal.last(EQUAL, 20),
         "greedy": greedy.values[-1],

@@ -85,49 +85,29 @@ def spread(values: Sequence[float], digits: int) -> str:
 
 
 class Store:
-    """Results of finished cases, a line of JSON each, so that an interrupted run goes on."""
+    """Results by part, case and seed, a line of JSON each, so that an interrupted run goes on."""
 
     def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-
-    def lines(self) -> list[dict[str, object]]:
-        """Lines of the file; one that was cut off is left out."""
-        found = []
-        for line in self.path.read_text().splitlines() if self.path.exists() else []:
-            try:
-                found.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-        return found
-
-    def done(self) -> set[tuple[str, str, int]]:
-        """Part, case and seed of what has finished."""
-        return {(str(line["part"]), str(line["case"]), int(str(line["seed"]))) for line in self.lines()}
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        self.lines = {(line["part"], line["case"], line["seed"]): line for line in lines}
 
     def add(self, part: str, case: str, seed: int, cpu_seconds: float, numbers: Numbers) -> None:
         """Append a result."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = {
-            "part": part,
-            "case": case,
-            "seed": seed,
-            "cpu_seconds": round(cpu_seconds, 1),
-            "numbers": dict(numbers),
-        }
-        text = self.path.read_bytes() if self.path.exists() else b""
-        with self.path.open("ab") as file:
-            file.write((b"\n" if text and not text.endswith(b"\n") else b"") + json.dumps(line).encode() + b"\n")
+        line = {"part": part, "case": case, "seed": seed, "cpu_seconds": round(cpu_seconds, 1), "numbers": numbers}
+        self.lines[part, case, seed] = line
+        with self.path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
-    def of_part(self, part: str, seeds: Iterable[int]) -> dict[str, list[Numbers]]:
-        """Numbers by case, in the order of the seeds; of a case that ran twice the later one."""
-        lines = {(str(line["case"]), int(str(line["seed"]))): line for line in self.lines() if line["part"] == part}
-        wanted: list[int] = list(seeds)
-        found: dict[str, list[Numbers]] = {}
-        for (case, seed), line in sorted(lines.items(), key=lambda item: item[0][1]):
-            if seed in wanted:
-                found.setdefault(case, []).append(line["numbers"])  # type: ignore[arg-type]
-        return found
+    def of_part(self, part: Part, seeds: Iterable[int]) -> dict[str, list[Numbers]]:
+        """Numbers by case, in the order of the seeds."""
+        found = {}
+        for case in part.cases:
+            keys = [(part.name, case.name, seed) for seed in sorted(seeds)]
+            found[case.name] = [self.lines[key]["numbers"] for key in keys if key in self.lines]
+        return {case: numbers for case, numbers in found.items() if numbers}
 
-    def cpu_seconds(self, part: str) -> float:
+    def cpu_seconds(self, part: Part) -> float:
         """CPU seconds of all cases of a part."""
-        return sum(float(str(line["cpu_seconds"])) for line in self.lines() if line["part"] == part)
+        return sum(line["cpu_seconds"] for line in self.lines.values() if line["part"] == part.name)

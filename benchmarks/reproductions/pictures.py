@@ -84,11 +84,10 @@ def bars(axes: Any, results: Results, numbers: Mapping[str, str], stacked: bool 
 
 def curves(axes: Any, results: Results, number: str, every: int = 1) -> None:
     """A number, measured every so many rollouts: the mean over seeds, and a band from the lowest to the highest."""
-    for colour, (label, of_case) in zip(cycle(COLOURS), results.items(), strict=False):
-        lines: list[Any] = [one[number] for one in of_case if number in one]
-        if not lines:
-            continue
-        columns = list(zip(*lines, strict=False))
+    lines = {label: [one[number] for one in of_case if number in one] for label, of_case in results.items()}
+    shown = {label: of_case for label, of_case in lines.items() if of_case}
+    for colour, (label, of_case) in zip(cycle(COLOURS), shown.items(), strict=False):
+        columns: list[Any] = list(zip(*of_case, strict=False))  # type: ignore[arg-type]
         rollouts = range(every, every * len(columns) + 1, every)
         axes.fill_between(rollouts, list(map(min, columns)), list(map(max, columns)), color=colour, alpha=0.2, lw=0)
         axes.plot(rollouts, list(map(mean, columns)), color=colour, label=label)

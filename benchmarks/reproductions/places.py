@@ -18,22 +18,20 @@ from build_tokenizer import build_tokenizer
 from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import RobotWorlds
 from lit_rl.data.robots.trace_checks import check_holds
-from lit_rl.math.advantages import GAE
-from lit_rl.models import CausalLM, SeparateCritic
-from lit_rl.modules import PPO, CriticConfig
+from lit_rl.models import Policy
 from lit_rl.rewards import RewardTerm
 from lit_rl.rewards.term import TermScore
 from lit_rl.rewards.token_credit import Credit, texts_and_judgements, valueless_score_if_unjudged
-from lit_rl.types import Completions, Judgement, Sampling
-from reproductions.learning import Seen, imitate, learn, measured, shared
+from lit_rl.types import Completions, Judgement
+from reproductions.learning import Seen, imitate, imitation, learn, measured, new_policy, without_training
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, curves
 from reproductions.robot_tasks import RobotTask, RobotTasks, one_program
-from reproductions.robots import with_mistake
+from reproductions.robots import ppo
 
 ERRANDS, MISTAKES, NUM_MEASURED = 2, 0.5, 140
 MAX_TOKENS = 128
-LEVELS = (0.3, 0.4)
+LEVELS, WINDOW = (0.3, 0.4), 5
 PASSED, EXPLAINED = "execution/pass_rate", "critic/explained_variance"
 
 
@@ -69,18 +67,14 @@ def holds_or_false(formula: Any, trace: Any) -> bool:
 def demonstration(task: RobotTask, number: int) -> str:
     """The program to imitate: every errand with its mistake or without, each with its own chance."""
     rng = random.Random(number)
-    programs = [errand.reference for errand in task.errands or [task]]
-    return one_program([mistaken(program) if rng.random() < MISTAKES else program for program in programs])
+    errands = task.errands or [task]
+    return one_program([mistaken(errand) if rng.random() < MISTAKES else errand.reference for errand in errands])
 
 
-def mistaken(program: str) -> str:
-    """An errand with the mistake of its family.
-
-    As :func:`with_mistake`; but where that forgets where the robot started, which other errands remember, a search
-    forgets to say what it found if it finds nothing (a Python error).
-    """
+def mistaken(errand: RobotTask) -> str:
+    """An errand with its mistake; a search forgets what it says if it finds nothing, as others know the start."""
     unsaid = '    found = "missing"\n'
-    return program.replace(unsaid, "") if unsaid in program else with_mistake(program)
+    return errand.reference.replace(unsaid, "") if unsaid in errand.reference else errand.mistaken
 
 
 def task(seed: int, batch_size: int = 16, num_errands: int = ERRANDS) -> RobotTasks:
@@ -94,9 +88,9 @@ def prepare(folder: Path, short: int = 400, long: int = 400) -> None:
     texts = [f"{problem.prompt}{problem.fields['demonstration']}" for problem in problems]
     tokenizer = folder / "tokenizer"
     build_tokenizer(texts + [str(problem.reference) for problem in problems], tokenizer)
-    single = folder / "single errands"
-    imitate(single, task(0, batch_size=32, num_errands=1), str(tokenizer), short)
-    imitate(folder, task(0, batch_size=32), str(tokenizer), long, begin=single / "start", lr=4e-3)
+    policy = new_policy(str(tokenizer))
+    imitate(policy, task(0, batch_size=32, num_errands=1), folder / "single errands", short)
+    imitate(policy, task(0, batch_size=32), folder, long, lr=4e-3)
 
 
 def run(
@@ -108,33 +102,23 @@ def run(
     gae_lambda: float = 0.95,
 ) -> Numbers:
     """PPO from the imitation."""
-    policy, seen = CausalLM(str(folder.parent / "start")), Seen(PASSED, EXPLAINED)
-    module = PPO(
-        policy,
-        critic=SeparateCritic(),
-        credit=credit,
-        sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
-        rewards=[term()],
-        estimator=GAE(gae_lambda=gae_lambda),
-        critic_update=CriticConfig(learning_rate=1e-3, warmup_rollouts=5),
-        **shared(seed, rollouts, lr=4e-4),
-    )
+    policy, seen = imitation(folder), Seen(PASSED, EXPLAINED)
+    module = ppo(policy, seed, rollouts, [term()], MAX_TOKENS, credit, gae_lambda)
     learn(module, task(seed, batch_size=7), folder, seen)
-    reached = {f"until_{tenths / 10}": seen.reached(PASSED, tenths / 10) for tenths in range(1, 10)}
-    return {
-        **{name: number for name, number in reached.items() if number is not None},
-        **outcomes(policy),
-        "explained": seen.last(EXPLAINED),
-        "passed": seen.values[PASSED],
-    }
+    curve = smoothed(seen.values[PASSED])
+    numbers = outcomes(policy) | {"explained": seen.last(EXPLAINED), "curve": curve}
+    for level in LEVELS:
+        reached = [n for n, value in enumerate(curve, 1) if n >= WINDOW and value >= level]
+        numbers |= {f"until_{level}": reached[0]} if reached else {}
+    return numbers
 
 
-def start(seed: int, folder: Path) -> Numbers:
-    """The imitation as it is."""
-    return outcomes(CausalLM(str(folder.parent / "start")))
+def smoothed(values: Sequence[float]) -> list[float]:
+    """Means over the last five values, at the beginning over those that are there."""
+    return [mean(values[max(0, end - WINDOW) : end]) for end in range(1, len(values) + 1)]
 
 
-def outcomes(policy: CausalLM) -> Numbers:
+def outcomes(policy: Policy) -> dict[str, Any]:
     """Share of greedy and of sampled programs that succeed, and of the failed ones how many have a place."""
     problems = task(0).problems("validation")
     greedy = measured(policy, problems, MAX_TOKENS)
@@ -147,26 +131,16 @@ def outcomes(policy: CausalLM) -> Numbers:
 def draw(figure: Any, results: Results) -> None:
     """Programs that succeed while it learns, each value a mean over the last five rollouts."""
     axes = figure.subplots()
-    smooth = {
-        case: [{"passed": smoothed(one["passed"])} for one in of_case if "passed" in one]
-        for case, of_case in results.items()
-        if any("passed" in one for one in of_case)
-    }
-    curves(axes, smooth, "passed")
+    curves(axes, results, "curve")
     axes.set_title("programs that succeed, over five rollouts")
     figure.legend(loc="outside right upper")
-
-
-def smoothed(values: Any) -> list[float]:
-    """Means over the last five values, at the beginning over those that are there."""
-    return [mean(values[max(0, end - 5) : end]) for end in range(1, len(values) + 1)]
 
 
 PART = Part(
     name="places",
     prepare=prepare,
     cases=(
-        Case("imitation", start, seeded=False),
+        Case("imitation", partial(without_training, measure=outcomes), seeded=False),
         Case("PPO, reward at the end", partial(run, credit="terminal")),
         Case("the same with lambda 1", partial(run, credit="terminal", gae_lambda=1.0)),
         Case("PPO, reward on places", partial(run, credit="tokens")),

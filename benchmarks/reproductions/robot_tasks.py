@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.data.robots.robot_program import DEFINITION
@@ -41,25 +41,30 @@ MOST = 4
 """Most errands of a task: each needs three rooms of its own."""
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(NamedTuple):
     """Names for a task's rooms, things and people. Tasks that share a world have different names."""
 
-    rooms: Sequence[str] = tuple(ROOMS)
-    things: Sequence[str] = tuple(THINGS)
-    people: Sequence[str] = tuple(PEOPLE)
+    rooms: Sequence[str]
+    things: Sequence[str]
+    people: Sequence[str]
 
 
-ALL = Names()
+ALL = Names(ROOMS, THINGS, PEOPLE)
 
 
 @dataclass(frozen=True)
 class RobotTask:
-    """An instruction, worlds with what must be true of the trace in each, a program that does it, and its errands."""
+    """An instruction, worlds with what must be true of the trace in each, and a program that does it.
+
+    ``mistaken`` is the program with the mistake of its family: counting is not Python and searching has a name that is
+    not there (Python errors), fetching and relaying do not go where they should (simulation errors), the others say
+    nothing or do not come back (completion errors).
+    """
 
     instruction: str
     tests: tuple[RobotTest, ...]
     reference: str
+    mistaken: str = ""
     errands: tuple[RobotTask, ...] = ()
 
 
@@ -80,48 +85,43 @@ def fetch(rng: random.Random, names: Names = ALL) -> RobotTask:
         _world([source, target, other], things={source: [thing, decoy]}),
         _world([other, target, source], things={source: [decoy, thing], target: [decoy]}),
     ]
-    return _task(
-        rng,
-        wordings,
-        [_test(world, check) for world in worlds],
-        f'go_to("{source}")',
-        f'pick("{thing}")',
-        f'go_to("{target}")',
-        f'place("{thing}")',
-    )
+    program = f"""
+    go_to("{source}")
+    pick("{thing}")
+    go_to("{target}")
+    place("{thing}")
+"""
+    return _task(rng.choice(wordings), [(world, check) for world in worlds], program, f'    go_to("{source}")\n', "")
 
 
 def search(rng: random.Random, names: Names = ALL) -> RobotTask:
     """Find out in which of three rooms a thing is, and report."""
     rooms, other = rng.sample(names.rooms, 3), "cellar"
     thing = rng.choice(names.things)
-    listed = _listed(rooms)
     wordings = [
-        f"Look for the {thing} in the {listed}. Return and tell me where it is, or that it is missing.",
-        f"The {thing} should be in one of these rooms: {listed}. Find it, return and say which room it is"
+        f"Look for the {thing} in the {_listed(rooms)}. Return and tell me where it is, or that it is missing.",
+        f"The {thing} should be in one of these rooms: {_listed(rooms)}. Find it, return and say which room it is"
         " in; say that it is missing if it is in none.",
     ]
     tests = []
     for place in (*rooms, None):
-        world = _world([*rooms, other], things={place: [thing]} if place else {other: [thing]})
-        told = _reports([place] if place else ["missing"])
-        looked = [_at(room, ["CheckEntity", thing]) for room in (rooms if place is None else [place])]
+        world = _world([*rooms, other], things={place or other: [thing]})
+        told = _reports([place or "missing"])
+        looked = [_at(room, ["CheckEntity", thing]) for room in ([place] if place else rooms)]
         others = [_not(_reports([room])) for room in rooms if room != place]
-        tests.append(_test(world, _all(told, *looked, *others, _avoids(other))))
-    return _task(
-        rng,
-        wordings,
-        tests,
-        "start = get_current_location()",
-        'found = "missing"',
-        f"for room in {rooms!r}:",
-        "    go_to(room)",
-        f'    if is_in_room("{thing}"):',
-        "        found = room",
-        "        break",
-        "go_to(start)",
-        f'say("{thing}: " + found)',
-    )
+        tests.append((world, _all(told, *looked, *others, _avoids(other))))
+    program = f"""
+    start = get_current_location()
+    found = "missing"
+    for room in {rooms!r}:
+        go_to(room)
+        if is_in_room("{thing}"):
+            found = room
+            break
+    go_to(start)
+    say("{thing}: " + found)
+"""
+    return _task(rng.choice(wordings), tests, program, START_LINE, "")
 
 
 def tell(rng: random.Random, names: Names = ALL) -> RobotTask:
@@ -138,24 +138,22 @@ def tell(rng: random.Random, names: Names = ALL) -> RobotTask:
     looked = _at(room, ["CheckEntity", name])
     heard = _at(room, ["Say", contains_all(words)])
     said = ["exists", "trace", ["Say", contains_all(words)]]
-    there = _world([room, other], people={room: [(name, ["yes"])]})
-    away = _world([room, other], people={other: [(name, ["yes"])]})
+    there = _world([room, other], people={room: [(name, "yes")]})
+    away = _world([room, other], people={other: [(name, "yes")]})
     tests = [
-        _test(there, _all(looked, heard, _not(_reports(["away"])), _avoids(other))),
-        _test(away, _all(looked, _not(said), _reports([name, "away"]), _avoids(other))),
+        (there, _all(looked, heard, _not(_reports(["away"])), _avoids(other))),
+        (away, _all(looked, _not(said), _reports([name, "away"]), _avoids(other))),
     ]
-    return _task(
-        rng,
-        wordings,
-        tests,
-        "start = get_current_location()",
-        f'go_to("{room}")',
-        f'if is_in_room("{person}"):',
-        f'    say("{message}")',
-        "else:",
-        "    go_to(start)",
-        f'    say("{person} is away")',
-    )
+    program = f"""
+    start = get_current_location()
+    go_to("{room}")
+    if is_in_room("{person}"):
+        say("{message}")
+    else:
+        go_to(start)
+        say("{person} is away")
+"""
+    return _task(rng.choice(wordings), tests, program, "        go_to(start)\n", "")
 
 
 def relay(rng: random.Random, names: Names = ALL) -> RobotTask:
@@ -168,23 +166,20 @@ def relay(rng: random.Random, names: Names = ALL) -> RobotTask:
         f"I want to know if {person} would like {first} or {second}. You find {person} in the {room}; ask"
         " and report to me here.",
     ]
-    name = person.lower()
     tests = []
     for chosen, refused in ((first, second), (second, first)):
-        world = _world([other, room], people={room: [(name, [chosen])], other: [(".*", [refused])]})
+        world = _world([other, room], people={room: [(person.lower(), chosen)], other: [(".*", refused)]})
         asked = _at(room, ["Ask", ".*", contains_all([chosen])])
         told = _reports([chosen])
-        tests.append(_test(world, _all(asked, told, _not(_reports([refused])), _avoids(other))))
-    return _task(
-        rng,
-        wordings,
-        tests,
-        "start = get_current_location()",
-        f'go_to("{room}")',
-        f'answer = ask("{person}", "What would you like?", ["{first}", "{second}"])',
-        "go_to(start)",
-        f'say("{person} prefers " + answer)',
-    )
+        tests.append((world, _all(asked, told, _not(_reports([refused])), _avoids(other))))
+    program = f"""
+    start = get_current_location()
+    go_to("{room}")
+    answer = ask("{person}", "What would you like?", ["{first}", "{second}"])
+    go_to(start)
+    say("{person} prefers " + answer)
+"""
+    return _task(rng.choice(wordings), tests, program, f'    go_to("{room}")\n', "")
 
 
 def patrol(rng: random.Random, names: Names = ALL) -> RobotTask:
@@ -199,53 +194,45 @@ def patrol(rng: random.Random, names: Names = ALL) -> RobotTask:
     for count in (4, 3):
         here = rooms[:count] if skipped in rooms[:count] else [skipped, *rooms[: count - 1]]
         visits = [_at(room, ["Say", "all clear"]) for room in here if room != skipped]
-        tests.append(_test(_world(here), _all(*visits, _avoids(skipped))))
-    return _task(
-        rng,
-        wordings,
-        tests,
-        "for room in get_all_rooms():",
-        f'    if room != "{skipped}":',
-        "        go_to(room)",
-        '        say("all clear")',
-    )
+        tests.append((_world(here), _all(*visits, _avoids(skipped))))
+    program = f"""
+    for room in get_all_rooms():
+        if room != "{skipped}":
+            go_to(room)
+            say("all clear")
+"""
+    return _task(rng.choice(wordings), tests, program, "say(", "go_to(room)  # say(")
 
 
 def count(rng: random.Random, names: Names = ALL) -> RobotTask:
     """Count the rooms that hold a thing."""
     rooms = rng.sample(names.rooms, 3)
     thing = rng.choice(names.things)
-    listed = _listed(rooms)
-    instruction = rng.choice(
-        [
-            f"In how many of these rooms is a {thing}: {listed}? Look, come back and tell me the number.",
-            f"Check the {listed} for a {thing} each. Return and say how many of the rooms have one.",
-        ]
-    )
+    wordings = [
+        f"In how many of these rooms is a {thing}: {_listed(rooms)}? Look, come back and tell me the number.",
+        f"Check the {_listed(rooms)} for a {thing} each. Return and say how many of the rooms have one.",
+    ]
+    instruction = rng.choice(wordings)
     spelt = (("0", "zero", "none", "no"), ("1", "one"), ("2", "two"), ("3", "three"))
     words = ["|.*".join(rf"\b{word}\b" for word in spelling) for spelling in spelt]
     tests = []
     for number in range(4):
-        having = rng.sample(rooms, number)
-        world = _world(rooms, things={room: [thing] for room in having})
+        world = _world(rooms, things={room: [thing] for room in rng.sample(rooms, number)})
         looked = [_at(room, ["CheckEntity", thing]) for room in rooms]
         # "2 of 3 rooms" is a good answer, so a 3 is never held against a program.
         wrong = [_not(_reports([words[other]])) for other in range(3) if other != number]
-        tests.append(_test(world, _all(*looked, _reports([words[number]]), *wrong)))
-    return RobotTask(
-        instruction,
-        tests,
-        _program(
-            "start = get_current_location()",
-            "number = 0",
-            f"for room in {rooms!r}:",
-            "    go_to(room)",
-            f'    if is_in_room("{thing}"):',
-            "        number += 1",
-            "go_to(start)",
-            "say(str(number))",
-        ),
-    )
+        tests.append((world, _all(*looked, _reports([words[number]]), *wrong)))
+    program = f"""
+    start = get_current_location()
+    number = 0
+    for room in {rooms!r}:
+        go_to(room)
+        if is_in_room("{thing}"):
+            number += 1
+    go_to(start)
+    say(str(number))
+"""
+    return _task(instruction, tests, program, "number += 1", "number++")
 
 
 def deliver(rng: random.Random, names: Names = ALL) -> RobotTask:
@@ -258,29 +245,26 @@ def deliver(rng: random.Random, names: Names = ALL) -> RobotTask:
         f"Go to the {room} and ask {person} whether they need the {thing}, which is in the {store}. On a"
         " yes, fetch it for them; on a no, return and say that it is not needed.",
     ]
-    name = person.lower()
     asked = _at(room, ["Ask", contains_all([thing]), ".*"])
     carried = _all(_at(store, ["Pick", thing]), _at(room, ["Place", thing]))
+    left = _all(_never(["Pick", thing]), _reports(["not needed"]))
     tests = []
-    for answer in ("yes", "no"):
-        world = _world([store, room], things={store: [thing]}, people={room: [(name, [answer])]})
-        after = carried if answer == "yes" else _all(_never(["Pick", thing]), _reports(["not needed"]))
-        tests.append(_test(world, _all(asked, after)))
-    return _task(
-        rng,
-        wordings,
-        tests,
-        "start = get_current_location()",
-        f'go_to("{room}")',
-        f'if ask("{person}", "Do you need the {thing}?", ["yes", "no"]) == "yes":',
-        f'    go_to("{store}")',
-        f'    pick("{thing}")',
-        f'    go_to("{room}")',
-        f'    place("{thing}")',
-        "else:",
-        "    go_to(start)",
-        f'    say("The {thing} is not needed")',
-    )
+    for answer, after in (("yes", carried), ("no", left)):
+        world = _world([store, room], things={store: [thing]}, people={room: [(person.lower(), answer)]})
+        tests.append((world, _all(asked, after)))
+    program = f"""
+    start = get_current_location()
+    go_to("{room}")
+    if ask("{person}", "Do you need the {thing}?", ["yes", "no"]) == "yes":
+        go_to("{store}")
+        pick("{thing}")
+        go_to("{room}")
+        place("{thing}")
+    else:
+        go_to(start)
+        say("The {thing} is not needed")
+"""
+    return _task(rng.choice(wordings), tests, program, "        go_to(start)\n", "")
 
 
 Family = Callable[..., RobotTask]
@@ -308,30 +292,27 @@ def contains_all_and_none(words: Sequence[str], excluded: Sequence[str]) -> str:
 
 def _world(
     rooms: Sequence[str],
-    *,
     things: dict[str, list[str]] | None = None,
-    people: dict[str, list[tuple[str, list[str]]]] | None = None,
+    people: dict[str, list[tuple[str, str]]] | None = None,
 ) -> dict[str, Any]:
+    """A world of these rooms and the start; a person gives one answer."""
     agents = {
-        room: [{"name": name, "answers": answers} for name, answers in found] for room, found in (people or {}).items()
+        room: [{"name": name, "answers": [answer]} for name, answer in found] for room, found in (people or {}).items()
     }
     return {"locations": [*rooms, START], "objects": things or {}, "agents": agents, "robot_location": START}
 
 
-def _program(*lines: str) -> str:
-    return DEFINITION + "".join(f"    {line}\n" for line in lines)
-
-
-def _task(rng: random.Random, wordings: Sequence[str], tests: Sequence[RobotTest], *lines: str) -> RobotTask:
-    return RobotTask(rng.choice(wordings), tuple(tests), _program(*lines))
+def _task(
+    instruction: str, tests: Sequence[tuple[dict[str, Any], Formula]], program: str, right: str, wrong: str
+) -> RobotTask:
+    """A task of some worlds; its mistake is something ``wrong`` in place of something ``right``."""
+    worlds = tuple(RobotTest(state=world, should_timeout=False, check=check) for world, check in tests)
+    reference = DEFINITION + program.removeprefix("\n")
+    return RobotTask(instruction, worlds, reference, reference.replace(right, wrong))
 
 
 def _listed(rooms: Sequence[str]) -> str:
     return f"{', the '.join(rooms[:-1])} and the {rooms[-1]}"
-
-
-def _test(world: dict[str, Any], check: Formula) -> RobotTest:
-    return RobotTest(state=world, should_timeout=False, check=check)
 
 
 def _all(*parts: Formula) -> Formula:
@@ -370,7 +351,7 @@ def run_errands(rng: random.Random, number: int) -> RobotTask:
     The condition of a world is ``["and", ...]`` with one formula for each errand, in their order.
     """
     families = rng.sample(ERRANDS, number)
-    dealt = [rng.sample(names, len(names)) for names in (ROOMS, THINGS, PEOPLE)]
+    dealt = [rng.sample(names, len(names)) for names in ALL]
     tasks = [family(rng, Names(*(names[i::MOST] for names in dealt))) for i, family in enumerate(families)]
     instructions = " ".join(f"({place}) {task.instruction}" for place, task in enumerate(tasks, start=1))
     return RobotTask(
@@ -382,12 +363,7 @@ def run_errands(rng: random.Random, number: int) -> RobotTask:
 
 
 def one_program(programs: Sequence[str]) -> str:
-    r"""One program that runs these one after the other; the start location is queried once, at the top.
-
-    Example:
-        >>> one_program(["def task_program():\n    go_to(start)\n", 'def task_program():\n    say("hi")\n'])
-        'def task_program():\n    go_to(start)\n    say("hi")\n'
-    """
+    """One program that runs these one after the other; the start location is queried once, at the top."""
     bodies = [program.removeprefix(DEFINITION) for program in programs]
     asked = START_LINE if any(START_LINE in body for body in bodies) else ""
     return DEFINITION + asked + "".join(body.replace(START_LINE, "") for body in bodies)
@@ -397,15 +373,13 @@ def _joint(tasks: Sequence[RobotTask], world: int) -> RobotTest:
     """One world that holds a world of every errand."""
     tests = [task.tests[world % len(task.tests)] for task in tasks]
     states = [test.state for test in tests]
-    start = states[0]["robot_location"]
-    rooms = [room for state in states for room in state["locations"] if room != start]
-    state: dict[str, Any] = {
-        "locations": [*rooms, start],
+    state = {
+        "locations": [room for state in states for room in state["locations"] if room != START] + [START],
         "objects": dict(chain.from_iterable(state["objects"].items() for state in states)),
         "agents": dict(chain.from_iterable(state["agents"].items() for state in states)),
-        "robot_location": start,
+        "robot_location": START,
     }
-    return RobotTest(state=state, should_timeout=False, check=["and", *(test.check for test in tests)])
+    return RobotTest(state=state, should_timeout=False, check=_all(*(test.check for test in tests)))
 
 
 def generate(count: int, num_errands: int = 1) -> list[RobotTask]:
@@ -428,8 +402,7 @@ class RobotTasks(TaskDataModule):
     """Generated service-robot tasks, with demonstrations of which some carry a mistake.
 
     A prompt is the instruction as a comment and the head of the function. Validation instructions do not occur in
-    training. With several errands an instruction asks for several tasks (all but patrol) and a program is 10 to 32
-    lines long; the problem's field ``errands`` then lists the reference of each.
+    training. The problem's field ``errands`` lists the reference of each errand.
 
     Args:
         demonstration: the program to imitate for a problem, of this number.
@@ -456,20 +429,14 @@ class RobotTasks(TaskDataModule):
         tasks = list(enumerate(generate(self.num_train + self.num_validation, self.num_errands)))
         # Validation comes first, so that more training problems leave it as it is.
         chosen = tasks[self.num_validation :] if split == "train" else tasks[: self.num_validation]
-        return [
-            replace(
-                robot_problem(
-                    f"robot_tasks/0/{number}",
-                    task.instruction,
-                    RobotWorlds(task.tests, 1.0),
-                    form="completion",
-                    reference=task.reference,
-                    fields={
-                        "errands": [errand.reference for errand in task.errands],
-                        "demonstration": self.demonstration(task, index).removeprefix(DEFINITION),
-                    },
-                ),
-                prompt=f"# {task.instruction}\n{DEFINITION}",
-            )
-            for index, (number, task) in enumerate(chosen)
-        ]
+        return [self.problem(number, task, index) for index, (number, task) in enumerate(chosen)]
+
+    def problem(self, number: int, task: RobotTask, index: int) -> Problem:
+        """The problem of a task."""
+        demonstration = self.demonstration(task, index).removeprefix(DEFINITION)
+        fields = {"errands": [errand.reference for errand in task.errands], "demonstration": demonstration}
+        made = {"form": "completion", "reference": task.reference, "fields": fields}
+        name, check = f"robot_tasks/0/{number}", RobotWorlds(task.tests, 1.0)
+        return replace(
+            robot_problem(name, task.instruction, check, **made), prompt=f"# {task.instruction}\n{DEFINITION}"
+        )

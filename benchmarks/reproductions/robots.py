@@ -6,7 +6,6 @@ The policy first imitates programs of which 60% carry their family's mistake, so
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,18 @@ from typing import Any
 from build_tokenizer import build_tokenizer
 
 from lit_rl.data import SimulatorReward
-from lit_rl.evaluation import Evaluation
-from lit_rl.models import CausalLM, SeparateCritic
+from lit_rl.math.advantages import GAE
+from lit_rl.models import Policy, SeparateCritic
 from lit_rl.modules import PPO, CriticConfig
 from lit_rl.rewards import LintReward, RewardTerm, SyntaxReward
 from lit_rl.rewards.token_credit import Credit
 from lit_rl.types import Sampling
-from reproductions.learning import imitate, learn, measured, shared
+from reproductions.learning import imitate, imitation, learn, measured, new_policy, shared, without_training
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, bars
-from reproductions.robot_tasks import RobotTask, RobotTasks
+from reproductions.robot_tasks import FAMILIES, RobotTask, RobotTasks
 
 MAX_TOKENS, BUG_SHARE, NUM_MEASURED = 96, 0.6, 140
-FAMILIES = 7
 KINDS = {
     "python": "python_error",
     "simulation": "robot_execution_error",
@@ -37,30 +35,8 @@ KINDS = {
 
 def demonstration(task: RobotTask, number: int) -> str:
     """The program to imitate; families take turns: six rounds with mistakes, four without."""
-    wrong = number // FAMILIES % 10 < 10 * BUG_SHARE
-    return with_mistake(task.reference) if wrong else task.reference
-
-
-def with_mistake(program: str) -> str:
-    """A program with the mistake of its family.
-
-    Two do not run (Python errors), two ask for what the world refuses (simulation errors), three do something else than
-    was asked (completion errors).
-    """
-    lines = program.splitlines()
-    if "number += 1" in program:  # count: not Python
-        lines = [line.replace("number += 1", "number++") for line in lines]
-    elif 'found = "missing"' in program:  # search: a name that is not there
-        lines.remove("    start = get_current_location()")
-    elif "answer = ask(" in program or (
-        lines[2].startswith("    pick(") and len(lines) == 5
-    ):  # relay, fetch: does not go
-        lines = [line for number, line in enumerate(lines) if not (line.startswith("    go_to(") and number < 3)]
-    elif "get_all_rooms()" in program:  # patrol: says nothing
-        lines = [line.replace("say(", "go_to(room)  # say(") for line in lines]
-    else:  # tell, deliver: does not come back
-        lines = [line for line in lines if line.strip() != "go_to(start)"]
-    return "\n".join(lines) + "\n"
+    wrong = number // len(FAMILIES) % 10 < 10 * BUG_SHARE
+    return task.mistaken if wrong else task.reference
 
 
 def task(seed: int, batch_size: int = 16) -> RobotTasks:
@@ -72,49 +48,51 @@ def prepare(folder: Path, updates: int = 400) -> None:
     problems = task(0).problems("train")
     texts = [f"{problem.prompt}{problem.fields['demonstration']}" for problem in problems]
     build_tokenizer(texts + [str(problem.reference) for problem in problems], folder / "tokenizer")
-    imitate(folder, task(0, batch_size=32), str(folder / "tokenizer"), updates)
+    imitate(new_policy(str(folder / "tokenizer")), task(0, batch_size=32), folder, updates)
 
 
 def run(seed: int, folder: Path, credit: Credit = "terminal", dense: bool = False, rollouts: int = 30) -> Numbers:
     """PPO from the imitation, with or without the document's terms beside the simulator's."""
-    terms: list[RewardTerm] = [SimulatorReward()]
+    rewards: list[RewardTerm] = [SimulatorReward()]
     if dense:
-        terms = [SyntaxReward(weight=0.1), LintReward(weight=0.1), SimulatorReward(weight=0.8)]
-    policy = CausalLM(str(folder.parent / "start"))
-    module = PPO(
-        policy,
-        critic=SeparateCritic(),
-        credit=credit,
-        sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
-        rewards=terms,
-        critic_update=CriticConfig(learning_rate=1e-3, warmup_rollouts=5),
-        **shared(seed, rollouts, lr=4e-4),
-    )
-    learn(module, task(seed, batch_size=7), folder)
+        rewards = [SyntaxReward(weight=0.1), LintReward(weight=0.1), SimulatorReward(weight=0.8)]
+    policy = imitation(folder)
+    learn(ppo(policy, seed, rollouts, rewards, MAX_TOKENS, credit), task(seed, batch_size=7), folder)
     return outcomes(policy)
 
 
-def start(seed: int, folder: Path) -> Numbers:
-    """The imitation as it is."""
-    return outcomes(CausalLM(str(folder.parent / "start")))
+def ppo(
+    policy: Policy,
+    seed: int,
+    rollouts: int,
+    rewards: list[RewardTerm],
+    max_tokens: int,
+    credit: Credit,
+    gae_lambda: float = 1.0,
+) -> PPO:
+    """PPO whose critic learns alone in the first five rollouts."""
+    return PPO(
+        policy,
+        critic=SeparateCritic(),
+        credit=credit,
+        estimator=GAE(gae_lambda=gae_lambda),
+        critic_update=CriticConfig(learning_rate=1e-3, warmup_rollouts=5),
+        **shared(seed, rollouts, 4e-4, rewards, Sampling(num_samples=8, max_tokens=max_tokens)),
+    )
 
 
-def outcomes(policy: CausalLM) -> Numbers:
-    """Counts of how 80 greedy programs ended, and the share of sampled ones that succeed."""
+def outcomes(policy: Policy) -> Numbers:
+    """Counts of how 80 greedy programs ended, and the share of sampled ones that succeed; no program: Python error."""
     problems = task(0).problems("validation")
-    greedy = kinds(measured(policy, problems, MAX_TOKENS))
-    sampled = measured(policy, problems, MAX_TOKENS, temperature=1.0).pass_at[1]
-    return {name: 80 * greedy[kind] / len(problems) for name, kind in KINDS.items()} | {"sampled": sampled}
+    rollouts = measured(policy, problems, MAX_TOKENS).rollouts
+    ended = [one.outcome.robot_verdict or "python_error" for rollout in rollouts for one in rollout.judgements]
+    counts = {name: 80 * ended.count(kind) / len(problems) for name, kind in KINDS.items()}
+    return counts | {"sampled": measured(policy, problems, MAX_TOKENS, temperature=1.0).pass_at[1]}
 
 
-def kinds(evaluation: Evaluation) -> Counter[str]:
-    """Programs by how they ended; what is no program counts as a Python error."""
-    judgements = [judgement for rollout in evaluation.rollouts for judgement in rollout.judgements]
-    return Counter(judgement.outcome.robot_verdict or "python_error" for judgement in judgements)
-
-
-def theirs(python: int, simulation: int, completion: int, success: int) -> dict[str, float]:
-    return {"python": python, "simulation": simulation, "completion": completion, "success": success}
+def theirs(*counts: int) -> dict[str, float]:
+    """The document's counts, in the order of ``KINDS``."""
+    return dict(zip(KINDS, counts, strict=True))
 
 
 COLUMNS = {
@@ -139,7 +117,7 @@ PART = Part(
     name="robots",
     prepare=prepare,
     cases=(
-        Case("imitation", start, theirs(77, 3, 0, 0), seeded=False),
+        Case("imitation", partial(without_training, measure=outcomes), theirs(77, 3, 0, 0), seeded=False),
         Case("PPO, reward at the end", partial(run, credit="terminal")),
         Case("PPO, reward on places", partial(run, credit="tokens")),
         Case("the same with syntax and lint terms", partial(run, credit="tokens", dense=True), theirs(11, 28, 27, 14)),
