@@ -321,10 +321,3 @@ def test_the_group_whose_rewards_differ_most_is_shown_first(tmp_path: Path) -> N
                 f"(s => {{ s.value = {rollout}; s.dispatchEvent(new Event('change')) }})({choice.format('rollout')})"
             )
             assert shown.run(f"{choice.format('problem')}.selectedOptions[0].textContent").startswith(task)
-
-
-def test_what_a_verb_measured_next_to_a_run_is_no_run(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run" / "version_0", {1: []})
-    write_run(tmp_path / "run" / "validate", {1: []})
-    assert [run.folder for run in read_runs([str(tmp_path / "run")])] == [folder]
-    assert len(read_runs([str(tmp_path / "run" / "validate")])) == 1
