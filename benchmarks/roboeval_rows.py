@@ -21,7 +21,7 @@ from typing import Any
 
 from reproductions.robot_tasks import contains_all, contains_all_and_none
 
-from lit_rl.data.robots.trace_checks import KINDS, validate_check
+from lit_rl.data.robots.trace_checks import KINDS, compile_formula
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def read_task(file: Path) -> dict[str, Any]:
     for test in names["tests"]:
         check = test["test"](None)
         check = check.json if isinstance(check, Formula) else check
-        validate_check(check)
+        compile_formula(check)
         tests.append({"state": test["state"].state, "should_timeout": bool(test["timeout"]), "check": check})
     return {"name": names["name"], "prompts": names["prompts"], "tests": tests}
 

@@ -320,7 +320,7 @@ def test_what_a_run_writes_can_be_read_however_well_it_compresses(
 
 
 @pytest.mark.parametrize("kind", ["device", "pipe"])
-@pytest.mark.parametrize("name", ["metrics.jsonl", "rollouts.jsonl.gz", "config.yaml", "events.out.tfevents.1"])
+@pytest.mark.parametrize("name", ["metrics.jsonl", "rollouts.jsonl.gz", "config.yaml"])
 def test_a_name_in_a_run_that_is_no_regular_file_is_not_read(
     name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from support.browser import browser
 from support.recorded_runs import row, write_run
-from torch.utils.tensorboard import SummaryWriter
 
 from lit_rl.cli.report import report
 from lit_rl.reports.html.page import render_page
@@ -197,17 +196,13 @@ def test_few_rollouts_are_shown_of_a_long_run(tmp_path: Path) -> None:
     assert [one["number"] for one in run["rollouts"]] == [1, 34, 67, 100] and run["recorded"] == 100
 
 
-def write(folder: Path, values: dict[int, float]) -> None:
-    writer = SummaryWriter(str(folder))
-    for step, value in values.items():
-        writer.add_scalar("reward/mean", value, step)
-    writer.close()
-
-
 def test_runs_below_one_folder_are_rows_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Their steps are equal: put together they would be a curve of neither."""
-    write(tmp_path / "grpo" / "version_0", {1: 0.25, 2: 0.5})
-    write(tmp_path / "ppo" / "version_0", {1: 0.75, 3: 1.0})
+    for name, values in (("grpo", {1: 0.25, 2: 0.5}), ("ppo", {1: 0.75, 3: 1.0})):
+        folder = tmp_path / name / "version_0"
+        folder.mkdir(parents=True)
+        for rollout, value in values.items():
+            append_line(folder / METRICS_FILE, {"rollout": rollout, "time": 0.0, "reward/mean": value})
     report([str(tmp_path)])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[-2:]]
     assert [row[1:] for row in rows] == [
@@ -215,13 +210,6 @@ def test_runs_below_one_folder_are_rows_of_their_own(tmp_path: Path, capsys: pyt
         ["reward/mean", "2", "0.75", "1", "1"],
     ]
     assert rows[0][0].endswith("grpo/version_0")
-
-
-def test_a_run_that_went_on_is_one_curve(tmp_path: Path) -> None:
-    """Two files in one folder; the step that was run again counts as it was last."""
-    write(tmp_path / "version_0", {1: 1.0, 2: 2.0})
-    write(tmp_path / "version_0", {2: 3.0, 3: 4.0})
-    assert read_runs([str(tmp_path)])[0].curves["reward/mean"] == [(1, 1.0), (2, 3.0), (3, 4.0)]
 
 
 STARTED = {"rollout": 0, "time": 0.0, "start": {"batch_size": 4, "num_samples": 8, "num_ranks": 1}}
@@ -333,10 +321,3 @@ def test_the_group_whose_rewards_differ_most_is_shown_first(tmp_path: Path) -> N
                 f"(s => {{ s.value = {rollout}; s.dispatchEvent(new Event('change')) }})({choice.format('rollout')})"
             )
             assert shown.run(f"{choice.format('problem')}.selectedOptions[0].textContent").startswith(task)
-
-
-def test_what_a_verb_measured_next_to_a_run_is_no_run(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run" / "version_0", {1: []})
-    write_run(tmp_path / "run" / "validate", {1: []})
-    assert [run.folder for run in read_runs([str(tmp_path / "run")])] == [folder]
-    assert len(read_runs([str(tmp_path / "run" / "validate")])) == 1

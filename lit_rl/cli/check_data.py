@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Sequence
 
 from jsonargparse import Namespace
@@ -10,7 +9,6 @@ from jsonargparse import Namespace
 from lit_rl.cli import options
 from lit_rl.cli.checked_data import CheckResult, record_accepted_wrong_programs, run_references
 from lit_rl.cli.config_files import replace_configs_by_parts
-from lit_rl.data.rows import RowError, collect_errors
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.signature_check import NonNegativeInt, check_and_convert
@@ -39,8 +37,8 @@ def check_data(arguments: Sequence[str]) -> None:
 def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> CheckResult:
     """Check the problems of a task and of its validation tasks.
 
-    References run under the check and the public check; stubs that return None or raise, an empty program and the
-    reference of another problem must not pass.
+    References run under the check and the public check; stubs that return None or raise and an empty program must not
+    pass.
 
     Args:
         task: the task.
@@ -56,13 +54,12 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
         ...     check_task(Sorting(), sandbox).is_fine
         True
     """
-    unread: dict[str, list[RowError]] = {}
-    problems = problems_by_split(task, splits, unread)
+    problems = problems_by_split(task, splits)
     each_once = _each_once(problems.values())
     checked = run_references(sandbox, each_once)
     record_accepted_wrong_programs(sandbox, checked)
     found = {id(one.problem): one for one in checked}
-    return CheckResult({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
+    return CheckResult({name: [found[id(problem)] for problem in split] for name, split in problems.items()})
 
 
 def distinct_problems(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
@@ -70,9 +67,7 @@ def distinct_problems(task: TaskDataModule, splits: Iterable[Split]) -> list[Pro
     return _each_once(problems_by_split(task, splits).values())
 
 
-def problems_by_split(
-    task: TaskDataModule, splits: Iterable[Split], unread: dict[str, list[RowError]] | None = None
-) -> dict[str, list[Problem]]:
+def problems_by_split(task: TaskDataModule, splits: Iterable[Split]) -> dict[str, list[Problem]]:
     """The problems of several splits and of the validation tasks; equal problems of one task are one object.
 
     A split of a validation task is named after the task, and left out where it is empty.
@@ -82,20 +77,14 @@ def problems_by_split(
     names = ["", *task.validation_task_names] if task.validation_tasks else [""]
     for name, one in zip(names, (task, *(task.validation_tasks or ())), strict=True):
         for split in splits:
-            loaded: list[Problem] = []
-            errors: list[RowError] = []
-            with contextlib.nullcontext() if unread is None else collect_errors(errors):
-                loaded = one.problems(split)
             problems = []
-            for problem in loaded:
+            for problem in one.problems(split):
                 # Splits may share problems, or only names: rows of two files are often counted from 0 in both.
                 of_name = known.setdefault((one.name, problem.task_id), [])
                 problems.append(next((other for other in of_name if other == problem), problem))
                 of_name.append(problem)
-            if problems or errors or not name:
+            if problems or not name:
                 found[f"{name} {split}".strip()] = problems
-            if errors and unread is not None:
-                unread[f"{name} {split}".strip()] = errors
     return found
 
 

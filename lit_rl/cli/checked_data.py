@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from lit_rl.data.rows import REMEDY, RowError
 from lit_rl.execution.checks import AssertTests, Check, StdioTests
 from lit_rl.execution.interface import Outcome
 from lit_rl.execution.judging.asserts.prepared_tests import program_names
@@ -62,18 +61,14 @@ class CheckedProblem:
                 packages = " (--packages NAME permits one here, the sandbox's packages: [NAME] in a run)"
                 hint = packages if outcome.exception_type == "ModuleNotFoundError" else ""
                 found.append(f"{under}the reference ends with {how}{hint}")
-        for what in self.accepted_wrong_programs:
-            what = "the reference of another problem" if "the reference" in what else what
-            found.append(f"the tests accept {what}")
-        return found
+        return found + [f"the tests accept {what}" for what in self.accepted_wrong_programs]
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of checking a task: by split its problems, and errors of the rows that make none."""
+    """Result of checking a task: its problems by split."""
 
     splits: Mapping[str, Sequence[CheckedProblem]]
-    unread: Mapping[str, Sequence[RowError]] = field(default_factory=dict)
 
     @cached_property
     def checked(self) -> list[CheckedProblem]:
@@ -91,29 +86,18 @@ class CheckResult:
 
     @property
     def is_fine(self) -> bool:
-        """True if there are problems and none has a fault, and every row makes one."""
-        return bool(self.checked) and not self.problems_by_fault and not any(self.unread.values())
+        """True if there are problems and none has a fault."""
+        return bool(self.checked) and not self.problems_by_fault
 
     def report_text(self, num_examples: int = 3) -> str:
         """The verdict, counts for each split, faults, the slowest references and a time limit."""
         ran = [one for one in self.checked if one.outcome is not None]
         passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
-        # Several splits may read the same file.
-        unread_rows = {str(error): error for errors in self.unread.values() for error in errors}
-        faulty, unread = sum(bool(one.faults) for one in self.checked), len(unread_rows)
+        faulty = sum(bool(one.faults) for one in self.checked)
         verdict = f"nothing wrong found: {passed}" if ran else "nothing wrong found, but nothing ran: no reference"
         if not self.is_fine:
-            what = f"{faulty} of {len(self.checked)} problems have a fault, {unread} rows make no problem"
-            verdict = f"something is wrong: {what}; {passed}"
+            verdict = f"something is wrong: {faulty} of {len(self.checked)} problems have a fault; {passed}"
         lines = [verdict, *map(self._count_line, self.splits)]
-        kinds: dict[str, list[RowError]] = {}
-        for error in unread_rows.values():
-            kinds.setdefault(error.kind, []).append(error)
-        for kind, errors in kinds.items():
-            lines.append(f"{kind}: {len(errors)} rows")
-            lines += [f"  {str(error).removesuffix(f'; {REMEDY}')}" for error in errors[:num_examples]]
-        if kinds and not self.checked:
-            lines.append("what to do: no row is read: give the file of this task, or rename its fields")
         for fault, problems in self.problems_by_fault.items():
             lines.append(f"{fault}: {len(problems)} problems")
             lines += [f"  {one.problem.task_id}: {_describe_ending(one)}" for one in problems[:num_examples]]
@@ -127,8 +111,7 @@ class CheckResult:
     def _count_line(self, name: str) -> str:
         split = self.splits[name]
         passed, without = sum(one.passed for one in split), sum(one.outcome is None for one in split)
-        parts = [f"{len(split)} problems", f"{passed} references pass", f"{without} without a reference that runs"]
-        return f"  {name}: {', '.join(parts)}, {len(self.unread.get(name, ()))} rows unread"
+        return f"  {name}: {len(split)} problems, {passed} references pass, {without} without a reference that runs"
 
 
 def _cpu_seconds(one: CheckedProblem) -> float:
@@ -165,10 +148,7 @@ def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checke
 
 
 def record_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedProblem]) -> None:
-    """Name the wrong programs that pass the tests of each problem whose reference passes, or that has none.
-
-    The reference of another problem counts only if the own one fails there: two problems may ask for the same.
-    """
+    """Name the wrong programs that pass the tests of each problem whose reference passes, or that has none."""
     idle = [
         ((one, what), source, one.problem.check)
         for one in checked
@@ -178,18 +158,6 @@ def record_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedPr
     for (one, what), outcome in _judge_all(sandbox, idle):
         if outcome.passed:
             one.accepted_wrong_programs.append(what)
-    swapped = [
-        ((one, other), _reference_renamed_for(other, one.problem), one.problem.check)
-        for one, other in _pair_same_kind(checked)
-    ]
-    back = [
-        ((one, other), _reference_renamed_for(one.problem, other), other.check)
-        for (one, other), outcome in _judge_all(sandbox, swapped)
-        if outcome.passed
-    ]
-    for (one, other), outcome in _judge_all(sandbox, back):
-        if not outcome.passed:
-            one.accepted_wrong_programs.append(f"the reference of {other.task_id}")
 
 
 def _judge_all(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
@@ -215,27 +183,6 @@ def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
         is_class = "." in (problem.check.defines or "") or f"class {name}" in (problem.reference or "")
         for what, body in _BODIES.items():
             yield what, _STUBS["class" if is_class else "function"].format(name=name, body=body)
-
-
-def _pair_same_kind(checked: Sequence[CheckedProblem]) -> Iterator[tuple[CheckedProblem, Problem]]:
-    """Each problem whose reference passes, and the next of its kind with another reference."""
-    kinds: dict[tuple[type[Check], str], list[CheckedProblem]] = {}
-    for one in checked:
-        if one.passed:
-            kinds.setdefault((type(one.problem.check), one.problem.check.language), []).append(one)
-    for of_kind in kinds.values():
-        for place, one in enumerate(of_kind):
-            others = (other.problem for other in of_kind[place + 1 :] + of_kind[:place])
-            other = next((other for other in others if other.reference != one.problem.reference), None)
-            if other is not None:
-                yield one, other
-
-
-def _reference_renamed_for(problem: Problem, asked: Problem) -> str:
-    """The reference of a problem, under the name that the tests of another call."""
-    name, wanted = _called_name(problem), _called_name(asked)
-    source = reference_program(problem) or ""
-    return source if name is None or wanted is None or name == wanted else f"{source}\n{wanted} = {name}\n"
 
 
 def _called_name(problem: Problem) -> str | None:

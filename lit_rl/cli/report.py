@@ -33,8 +33,7 @@ DEFAULT_METRICS = (
 def report(arguments: Sequence[str]) -> None:
     """Print whether runs learned, what Diagnostics found, what differs between runs, and metrics; write a page.
 
-    Each folder at or below RUN with a metrics.jsonl or with TensorBoard event files counts as one run; where a folder
-    has both, event files add the numbers that metrics.jsonl lacks.
+    Each folder at or below RUN with a metrics.jsonl counts as one run.
     """
     parser = ArgumentParser(prog="lit-rl report", description=report.__doc__, exit_on_error=False)
     parser.add_argument("runs", nargs="+", type=str, help="folders of runs")

@@ -13,7 +13,6 @@ from lightning.pytorch.cli import SaveConfigCallback
 
 from lit_rl.errors import ArgumentError
 from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.reports.runs import MEASURED_ALONE
 
 _SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy.init_args.init_seed")
 _KEY = re.compile(r"--(model|data)(\.\w+)+")
@@ -94,7 +93,7 @@ def apply_run_dir(config: Any) -> None:
 
 def apply_log_version(config: Any, verb: str) -> None:
     """Log verbs that do not train into ``<verb>/`` instead of a new ``version_N/``."""
-    for logger in _as_list(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
+    for logger in _as_list(config.get("trainer.logger")) if verb in ("validate", "test", "predict") else ():
         if _class_name_of_entry(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:
             logger.init_args["version"] = verb
 

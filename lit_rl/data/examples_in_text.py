@@ -65,6 +65,25 @@ def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> l
     return [example for key, example in found.items() if key not in doubtful]
 
 
+def parameter_names(starter_code: str, function: str) -> list[str]:
+    r"""The names of a function's parameters, without ``self``, in code that may end with its signature or docstring.
+
+    An empty list if the code cannot be read.
+
+    Example:
+        >>> parameter_names("class Solution:\n    def add(self, x: int, y: int) -> int:\n", "add")
+        ['x', 'y']
+    """
+    try:
+        tree = ast.parse(f"{starter_code.rstrip()} pass" if starter_code.rstrip().endswith(":") else starter_code)
+    except (SyntaxError, ValueError):
+        return []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return [argument.arg for argument in node.args.args if argument.arg != "self"]
+    return []
+
+
 def _call_examples(text: str, function: str) -> Iterator[Example]:
     for match in re.finditer(rf"(?<![\w.]){re.escape(function)}\(", text):
         start = match.start()

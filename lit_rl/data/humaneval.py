@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Unpack
 
-from lit_rl.data.examples_in_text import find_examples
+from lit_rl.data.examples_in_text import find_examples, parameter_names
 from lit_rl.data.mbpp_plus import check_from_test_source
 from lit_rl.data.prompts import FUNCTION_STOPS, Form, chat_messages, finish_function_request
 from lit_rl.data.rows import Row, parse_rows, read_rows
@@ -97,16 +97,9 @@ class HumanEval(SplitTask):
             return None
         shown = prompt.removeprefix(source_before_function(prompt, entry_point)).rstrip()
         shown = shown.removesuffix('"""').removesuffix("'''")
-        examples = find_examples(shown, entry_point, _parameter_names(prompt, entry_point))
+        examples = find_examples(shown, entry_point, parameter_names(prompt, entry_point))
         cases = tuple((example.arguments, example.expected) for example in examples)
         return CallTests(cases, entry_point, self.timeout_seconds, EXAMPLE_TOLERANCE) if cases else None
-
-
-def _parameter_names(prompt: str, entry_point: str) -> list[str]:
-    for node in ast.parse(f"{prompt}\n    pass\n").body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == entry_point:
-            return [argument.arg for argument in node.args.args]
-    return []
 
 
 def _build_check(row: Row) -> AssertTests | CallTests:

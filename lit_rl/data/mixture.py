@@ -17,6 +17,14 @@ from lit_rl.signature_check import Limit
 from lit_rl.types import Problem
 
 Weight = Annotated[float, Limit("a finite number above 0", lambda weight: 0 < weight < inf)]
+Tasks = Annotated[
+    list[TaskDataModule],
+    Limit(
+        "at least one task and no Mixture",
+        lambda tasks: tasks and not any(isinstance(task, Mixture) for task in tasks),
+        "list the inner Mixture's tasks instead",
+    ),
+]
 
 _LINE = 10**18
 """Length of all problems together."""
@@ -63,14 +71,12 @@ class Mixture(TaskDataModule):
 
     def __init__(
         self,
-        tasks: list[TaskDataModule],
+        tasks: Tasks,
         *,
         weights: list[Weight] | None = None,
         **options: Unpack[TaskOptions],
     ) -> None:
         given = [1.0] * len(tasks) if weights is None else weights
-        if not tasks or any(isinstance(task, Mixture) for task in tasks):
-            raise UsageError("tasks: expected at least one task and no Mixture; list the inner Mixture's tasks instead")
         if len(given) != len(tasks):
             raise ArgumentError("Mixture.weights", f"{len(tasks)}, one for each task", str(weights))
         if options.get("chat") or options.get("stop_strings"):

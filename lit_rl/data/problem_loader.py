@@ -55,11 +55,14 @@ class ProblemLoader:
         self.world_size = world_size
         self.drop_last = drop_last
         if drop_last and len(problems) < batch_size * world_size:
-            too_long = "all prompts are too long: take a policy with a longer context, or raise max_row_tokens"
+            none = (
+                "the task has none to train on (see its split), or all prompts are too long: take a policy with a "
+                "longer context, or raise max_row_tokens"
+            )
             raise UsageError(
                 f"a training batch needs {batch_size * world_size} problems (batch_size {batch_size} on "
                 f"{world_size} ranks), got {len(problems)}: "
-                + ("lower batch_size or load more problems" if problems else too_long)
+                + ("lower batch_size or load more problems" if problems else none)
             )
         self.epoch = 0
         self.position = 0

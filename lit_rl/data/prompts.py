@@ -10,7 +10,6 @@ import ast
 from collections.abc import Sequence
 from typing import Literal
 
-from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.types import Message
 
 Form = Literal["completion", "instruct"]
@@ -109,11 +108,11 @@ def contest_prompt(question: str, starter_code: str = "", function: str | None =
     return chat_messages("\n\n".join(parts), system=system)
 
 
-def finish_function_request(beginning: str, language: Language = "python") -> str:
+def finish_function_request(beginning: str) -> str:
     """Ask a chat model to finish a function, in one fenced block."""
     return (
-        f"Finish this {LANGUAGES[language].title} function. Answer with the whole function, imports included, in one "
-        f"fenced block.\n\n{fenced(beginning, language)}"
+        "Finish this Python function. Answer with the whole function, imports included, in one fenced block.\n\n"
+        f"{fenced(beginning)}"
     )
 
 

@@ -7,8 +7,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -28,40 +27,7 @@ _SPLIT = re.compile(r"(train|test|validation|prompt)(?=[-_.]|$)", re.IGNORECASE)
 
 
 class RowError(UsageError):
-    """A row that cannot be used: one line with the file, the row and the field.
-
-    Attributes:
-        kind: what is wrong, the same for all rows with that fault.
-    """
-
-    def __init__(self, message: str, kind: str = "") -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-_error_list: ContextVar[list[RowError] | None] = ContextVar("collected", default=None)
-
-
-@contextmanager
-def collect_errors(errors: list[RowError]) -> Iterator[None]:
-    """Read on after rows that cannot be used, and collect their errors instead of raising the first.
-
-    An error that a task raises itself ends its reading, and is collected too.
-    """
-    token = _error_list.set(errors)
-    try:
-        yield
-    except RowError as error:
-        errors.append(error)
-    finally:
-        _error_list.reset(token)
-
-
-def _raise_or_collect(error: RowError) -> None:
-    errors = _error_list.get()
-    if errors is None:
-        raise error
-    errors.append(error)
+    """A row that cannot be used: one line with the file, the row and the field."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +115,7 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
             yield Row(origin, number, values)
         else:
             got = f"{type(values).__name__} {short_repr(values, 60)}"
-            _raise_or_collect(_row_error(origin, number, f"needs a JSON object, got {got}"))
+            raise _row_error(origin, number, f"needs a JSON object, got {got}")
     if empty:
         warnings.warn(f"{source} has no rows", stacklevel=2)
 
@@ -171,9 +137,8 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
             else:
                 error = _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}")
             if bad_rows == "error":
-                _raise_or_collect(error)
-            else:
-                skipped.append(error)
+                raise error from None
+            skipped.append(error)
             continue
         yield value
     if skipped:
@@ -260,9 +225,10 @@ def _read_json(path: Path) -> _Values:
                 if not line.strip():
                     continue
                 try:
-                    yield str(path), number, json.loads(line)
+                    values = json.loads(line)
                 except ValueError as fault:
-                    _raise_or_collect(_row_error(str(path), number, f"broken JSON ({fault})"))
+                    raise _row_error(str(path), number, f"broken JSON ({fault})") from None
+                yield str(path), number, values
             return
         rows = json.load(file)
     yield from ((str(path), number, values) for number, values in enumerate(rows, 1))
@@ -282,6 +248,4 @@ def _read_arrow_rows(path: Path) -> _Values:
 
 
 def _row_error(source: str, where: int | str, fault: str, remedy: str = REMEDY) -> RowError:
-    place = str(where).partition(", ")[2]
-    kind = f"{place} {fault}".strip().partition(", got")[0].partition(" (")[0]
-    return RowError(f"{source}, row {where}: {fault}" + (f"; {remedy}" if remedy else ""), kind)
+    return RowError(f"{source}, row {where}: {fault}" + (f"; {remedy}" if remedy else ""))

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypedDict, TypeVar
 import lightning.pytorch as pl
 
 from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.errors import ArgumentError, UsageError, seed_or_global, short_repr
+from lit_rl.errors import ArgumentError, UsageError, seed_or_global
 from lit_rl.execution.program import Extraction
 from lit_rl.signature_check import Limit, NonNegativeInt, PositiveInt, TypedArguments, typed_arguments
 from lit_rl.types import Problem
@@ -32,6 +32,14 @@ ValidationShare = Annotated[float, Limit("a share in [0, 1)", lambda value: 0 <=
 
 PLACEHOLDER = "{prompt}"
 """Stands for a problem's prompt in the messages of ``chat``."""
+
+Chat = Annotated[
+    list[dict[str, str]],
+    Limit(
+        f"a message with {PLACEHOLDER} in its content",
+        lambda chat: any(PLACEHOLDER in message.get("content", "") for message in chat),
+    ),
+]
 
 
 class TaskDataModule(pl.LightningDataModule, TypedArguments):
@@ -69,7 +77,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         max_validation_problems: NonNegativeInt | None = None,
         validation_tasks: list[TaskDataModule] | None = None,
         extraction: Extraction | None = None,
-        chat: list[dict[str, str]] | None = None,
+        chat: Chat | None = None,
         stop_strings: list[str] | None = None,
     ) -> None:
         super().__init__()
@@ -80,8 +88,6 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         self.max_validation_problems = max_validation_problems
         self.validation_tasks = validation_tasks
         self.extraction = extraction
-        if chat is not None and not any(PLACEHOLDER in message.get("content", "") for message in chat):
-            raise ArgumentError("chat", f"a message with {PLACEHOLDER} in its content", short_repr(chat))
         self.chat = chat
         self.stop_strings = stop_strings
         for task in validation_tasks or ():
@@ -202,7 +208,7 @@ class WholeBatchOptions(TypedDict, total=False):
     max_validation_problems: NonNegativeInt | None
     validation_tasks: list[TaskDataModule] | None
     extraction: Extraction | None
-    chat: list[dict[str, str]] | None
+    chat: Chat | None
     stop_strings: list[str] | None
 
 
@@ -265,14 +271,6 @@ class SplitTask(TaskDataModule):
         indices = range(len(problems))
         train = set(random.Random(0).sample(indices, round(TRAIN_SHARE * len(problems))))
         return [problems[index] for index in indices if (index in train) == (split == "train")]
-
-    def train_dataloader(self) -> ProblemLoader:
-        if self.split != "train":
-            raise UsageError(
-                f"{type(self).__name__} with split={self.split!r} is for evaluation only: split='train' trains on four "
-                "fifths of it and validates on the rest"
-            )
-        return super().train_dataloader()
 
 
 def choose_validation_items(items: Iterable[Item], share: float) -> set[Item]:

@@ -10,22 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.errors import UsageError
-from lit_rl.foreign_files import open_regular
 from lit_rl.run_files.files import METRICS_FILE, ROLLOUTS_FILE, read_metrics, read_rollouts
 from lit_rl.run_files.records import Curve, Diagnosis, RecordedRollout
 from lit_rl.run_files.settings import read_settings, setting_texts_by_name, without_seeds
 
-MEASURED_ALONE = ("validate", "test", "predict")
-"""Folders next to a run's ``version_0`` in which these verbs log."""
-
-_EVENTS = "events.out.tfevents.*"
 _MEASURE = re.compile(r"val/(?P<sampling>.+?)/(?P<measure>pass@1|reward/mean)")
 _KIND = ("method", "model", "lora_rank", "task", "batch_size", "num_samples", "temperature")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run; ``clock`` is ``rollout`` or ``update``, or ``step`` if only event files tell.
+    """One run; ``clock`` is ``rollout`` or ``update``.
 
     Its name is its folder's, without what all runs of the report have in common; ``kind`` tells what its last start
     was, ``settings`` what was set, by name, and ``endings`` how programs ended, in the first and in the last tenth of
@@ -73,15 +68,11 @@ class Run:
 
 
 def find_run_folders(run: str | Path) -> list[Path]:
-    """Folders with numbers at or below a folder, one for each run: a resumed run stays in its own.
-
-    What ``lit-rl validate`` or ``test`` logged below a run is no run, unless there is nothing else.
-    """
-    files = sorted(file for name in (METRICS_FILE, _EVENTS) for file in Path(run).rglob(name))
+    """Folders with numbers at or below a folder, one for each run: a resumed run stays in its own."""
+    files = sorted(Path(run).rglob(METRICS_FILE))
     if not files:
-        raise FileNotFoundError(f"no numbers of a run below {run}: give the folder that it logs to, after its start")
-    folders = list(dict.fromkeys(file.parent for file in files))
-    return [folder for folder in folders if folder.name not in MEASURED_ALONE] or folders
+        raise FileNotFoundError(f"no {METRICS_FILE} at or below {run}: give the folder that a run logs to")
+    return [file.parent for file in files]
 
 
 def read_runs(folders: Sequence[str]) -> list[Run]:
@@ -91,17 +82,13 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
         paths.setdefault(path.resolve(), path)
     runs = []
     for folder in paths.values():
-        recorded, clock = read_metrics(folder), "step"
-        curves = _read_event_curves(folder) | dict(recorded.curves)
+        recorded = read_metrics(folder)
         if recorded.curves:
-            clock = recorded.clock
-        if curves:
-            kind, diagnoses = recorded.start, recorded.diagnoses
-            said_itself = kind.get("settings")
+            kind, recorded_settings = recorded.start, recorded.start.get("settings")
             settings = read_settings(folder) or setting_texts_by_name(
-                said_itself if isinstance(said_itself, Mapping) else {}
+                recorded_settings if isinstance(recorded_settings, Mapping) else {}
             )
-            runs.append(Run(folder.name, folder, clock, kind, curves, diagnoses, settings))
+            runs.append(Run(folder.name, folder, recorded.clock, kind, recorded.curves, recorded.diagnoses, settings))
     if not runs:
         raise UsageError(f"{', '.join(folders)} has no numbers yet: try again after the first")
     names = run_labels([run.folder.resolve() for run in runs])
@@ -151,22 +138,3 @@ def run_labels(folders: Sequence[Path]) -> list[str]:
     while all(len(name) > 1 for name in names) and len({name[-1] for name in names}) == 1:
         names = [name[:-1] for name in names]  # version_0 of each
     return ["/".join(name) for name in names]
-
-
-def _read_event_curves(folder: Path) -> dict[str, Curve]:
-    """Scalars of a folder's event files; of a step that was repeated after a resume, the last value counts."""
-    files = list(folder.glob(_EVENTS))
-    if not files:
-        return {}
-    for file in files:
-        open_regular(file).close()
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})
-    accumulator.Reload()
-    curves: dict[str, Curve] = {}
-    for name in accumulator.Tags()["scalars"]:
-        # By the time of writing: the names of files of the same second say nothing about their order.
-        events = sorted(accumulator.Scalars(name), key=lambda event: event.wall_time)
-        curves[name] = sorted({event.step: event.value for event in events}.items())
-    return {name: curve for name, curve in curves.items() if name != "epoch"}

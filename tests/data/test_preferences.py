@@ -93,9 +93,9 @@ GOOD = {
     [
         (
             {"rejected_reward": 1},
-            "row 2, field 'chosen_reward': needs to be above rejected_reward 1.0, got 1.0",
+            "row 2, field 'chosen': needs to be another text than rejected, with a larger reward, got another",
         ),
-        ({"rejected": "a"}, "row 2, field 'rejected': is the same text as chosen"),
+        ({"rejected": "a"}, "larger reward, got the same text of 1.0 and 0.0"),
         ({"prompt": [{"role": 1}]}, "row 2, field 'prompt': [0]['role']: expected str, got 1"),
     ],
 )

@@ -87,7 +87,7 @@ def test_problems_that_do_not_fit_are_counted_and_left_out_before_the_limit() ->
     assert len(task.validation_tasks[0].problems("validation")) == 3
     for empty in (task, Mixture([Given()])):
         empty.set_problem_filter(lambda given, name, split: [])
-        with pytest.raises(ValueError, match=r"needs 8 problems .* got 0: all prompts are too long"):
+        with pytest.raises(ValueError, match=r"needs 8 problems .* got 0: .* all prompts are too long"):
             empty.train_dataloader()
 
 

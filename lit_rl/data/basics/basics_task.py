@@ -18,7 +18,6 @@ from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, RenderingSettings, dra
 from lit_rl.data.prompts import Form, chat_messages, fenced, finish_function_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
-from lit_rl.execution.checks import CallTests
 from lit_rl.signature_check import Limit, PositiveInt, Share
 from lit_rl.types import Problem
 
@@ -65,8 +64,6 @@ class Basics(TaskDataModule):
         second_turn_share: share of training problems whose prompt is a failed first turn and its feedback, for
             imitation: see :mod:`lit_rl.data.basics.problems`. Their demonstration repeats the failed program in a share
             ``bug_share`` of them, as if the feedback had not been read.
-        language: ``python`` or ``javascript``: the same functions, bugs and cases, and the same split.
-            In JavaScript there are no second turns. The task is then ``basics_javascript``.
         form: ``completion`` for base models, ``instruct`` for chat models.
         **options: as for every task, see :class:`TaskDataModule`.
 
@@ -91,7 +88,6 @@ class Basics(TaskDataModule):
         num_public_cases: PublicCases = 0,
         untold_constants: bool = False,
         second_turn_share: Share = 0.0,
-        language: Literal["python", "javascript"] = "python",
         form: Form = "completion",
         **options: Unpack[TaskOptions],
     ) -> None:
@@ -104,9 +100,9 @@ class Basics(TaskDataModule):
         self.families = families
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
-        self.rendering = RenderingSettings(bug_share, num_public_cases, untold_constants, second_turn_share, language)
+        self.rendering = RenderingSettings(bug_share, num_public_cases, untold_constants, second_turn_share)
         self.draw_seed = draw_seed
-        self.name += "_javascript" * (language == "javascript") + "_held_out" * (families == "held_out")
+        self.name += "_held_out" * (families == "held_out")
 
     def load_problems(self, split: Split) -> list[Problem]:
         if split == "test":
@@ -148,13 +144,12 @@ def to_chat_form(problem: Problem) -> Problem:
 
     Demonstration and bug become what a chat model should answer: the function without its docstring, in a block.
     """
-    assert isinstance(problem.check, CallTests)
-    beginning, language = str(problem.prompt), problem.check.language
+    beginning = str(problem.prompt)
     signature, names = beginning.partition("\n")[0], ("demonstration", "bug")
-    answers: dict[str, Any] = {name: fenced(f"{signature}\n{problem.fields[name]}", language) for name in names}
+    answers: dict[str, Any] = {name: fenced(f"{signature}\n{problem.fields[name]}") for name in names}
     return replace(
         problem,
-        prompt=chat_messages(finish_function_request(beginning, language)),
+        prompt=chat_messages(finish_function_request(beginning)),
         program_prefix="",
         stop_strings=ANSWER_STOPS,
         fields={**problem.fields, **answers},

@@ -1,4 +1,4 @@
-"""Families of small functions, as ``families.toml`` lists them: their texts in both languages, and inputs to test them.
+"""Families of small functions, as ``families.toml`` lists them: their texts, and inputs to test them.
 
 Slots, conditions and inputs are expressions of Python in the table. Slots name a set of values below; inputs call the
 functions of this module that draw arguments, without their first argument, the random generator.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
 from textwrap import indent
 from types import CodeType
-from typing import Any, Literal
+from typing import Any
 
 Arguments = tuple[Any, ...]
 Slots = Mapping[str, Any]
@@ -35,19 +35,6 @@ PARAMETER_NAMES: dict[str, tuple[str, ...]] = {
     "table": ("d", "table", "stock", "prices", "ages", "bag"),
 }
 
-# Code of slots that is not the same in both languages.
-_IN_JAVASCRIPT = {
-    "//": "Math.floor({x} / {y})",
-    "%": "({x} % {y} + {y}) % {y}",
-    "upper": "toUpperCase()",
-    "lower": "toLowerCase()",
-    "swapcase": 'replace(/./g, (e) => e < "a" ? e.toLowerCase() : e.toUpperCase())',
-    "rjust": "padStart",
-    "ljust": "padEnd",
-    "all": "every",
-    "any": "some",
-}
-
 
 @dataclass(frozen=True)
 class Family:
@@ -61,8 +48,8 @@ class Family:
         parameters: kind of each parameter, keys of ``PARAMETER_NAMES``.
         slots: what each slot is drawn from. Drawn whole numbers of one problem are distinct.
         wordings: docstrings that all say the same.
-        bodies: by language, the correct body and the body with the family's systematic bug: valid syntax, wrong on
-            some input. From the first indented line to the last character.
+        bodies: the correct body and the body with the family's systematic bug: valid syntax, wrong on some input. From
+            the first indented line to the last character.
         inputs: expression of eight or so argument tuples that tell right from nearly right; the edges first.
         valid: expression over the slots: which of those drawn make a problem.
         tellable: slot whose value is the answer of one of the inputs; empty where there is none.
@@ -74,7 +61,7 @@ class Family:
     parameters: tuple[str, ...]
     slots: Mapping[str, Sequence[Any]]
     wordings: tuple[str, ...]
-    bodies: Mapping[str, tuple[str, str]]
+    bodies: tuple[str, str]
     inputs: CodeType
     valid: CodeType
     tellable: str
@@ -93,20 +80,10 @@ class DrawnFunction:
         """A template of the family with this draw's names and slots."""
         return template.format(**dict(zip("xy", self.names, strict=False)), **self.slots)
 
-    def correct_and_buggy_bodies(self, language: Literal["python", "javascript"] = "python") -> tuple[str, str]:
-        """The correct body and the body with the bug; in JavaScript each with the brace at its end."""
-        drawn = (
-            self
-            if language == "python"
-            else replace(self, slots={k: self._value_as_javascript(v) for k, v in self.slots.items()})
-        )
-        body, bug = (drawn.fill_template(template) for template in self.family.bodies[language])
+    def correct_and_buggy_bodies(self) -> tuple[str, str]:
+        """The correct body and the body with the bug."""
+        body, bug = map(self.fill_template, self.family.bodies)
         return body, bug
-
-    def _value_as_javascript(self, value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(self._value_as_javascript, value))
-        return replace(self, slots={}).fill_template(_IN_JAVASCRIPT[value]) if value in _IN_JAVASCRIPT else value
 
     def program_from_body(self, body: str) -> str:
         """A whole function without docstring around a rendered body."""
@@ -211,7 +188,7 @@ def _parse_family(name: str, row: Mapping[str, Any]) -> Family:
         tuple(row["parameters"]),
         {slot: _parse_slot_choices(given) for slot, given in row["slots"].items()},
         tuple(row["wordings"]),
-        {language: _render_bodies(row[language], end) for language, end in (("python", ""), ("javascript", "\n}}"))},
+        _indented_bodies(row["bodies"]),
         compile(row["inputs"], name, "eval"),
         compile(row.get("valid", "True"), name, "eval"),
         row.get("tellable", ""),
@@ -223,8 +200,8 @@ def _parse_slot_choices(given: Any) -> Sequence[Any]:
     return eval(given, _SETS) if isinstance(given, str) else [tuple(v) if isinstance(v, list) else v for v in given]
 
 
-def _render_bodies(templates: Sequence[str], end: str) -> tuple[str, str]:
-    body, bug = (indent(template, "    ") + end for template in templates)
+def _indented_bodies(templates: Sequence[str]) -> tuple[str, str]:
+    body, bug = (indent(template, "    ") for template in templates)
     return body, bug
 
 

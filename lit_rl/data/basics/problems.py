@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 from lit_rl.data.basics.families import NUM_CASES, Arguments, DrawnFunction, Family, draw_function
 from lit_rl.data.task import Split
@@ -96,7 +96,6 @@ class RenderingSettings:
     num_public_cases: int = 0
     untold_constants: bool = False
     second_turn_share: float = 0.0
-    language: Literal["python", "javascript"] = "python"
 
 
 def draw_distinct_problems(
@@ -151,17 +150,12 @@ def build_problem(drawn: DrawnFunction, rendering: RenderingSettings) -> Problem
     assert cases is not None, f"family {family.name}: no inputs tell the bug from the reference"
     public, hidden = cases
     told = replace(drawn, slots={**drawn.slots, untold: "?"}) if untold else drawn
-    docstring = told.fill_template(wording)
-    language, signature = rendering.language, f"{function}({', '.join(drawn.names)})"
-    prompt = f'def {signature}:\n    """{docstring}"""\n'
-    if language == "javascript":
-        prompt = f"function {signature} {{\n    // {docstring}\n"
-        body, bug = drawn.correct_and_buggy_bodies(language)
+    prompt = f'def {function}({", ".join(drawn.names)}):\n    """{told.fill_template(wording)}"""\n'
     problem = Problem(
         task_id=f"basics/{family.name}/{identity}",
         prompt=prompt,
-        check=CallTests(hidden, function, CASE_SECONDS, language=language),
-        public_check=CallTests(public, function, CASE_SECONDS, language=language) if public else None,
+        check=CallTests(hidden, function, CASE_SECONDS),
+        public_check=CallTests(public, function, CASE_SECONDS) if public else None,
         program_prefix=prompt,
         reference=f"{prompt}{body}\n",
         fields={

@@ -262,13 +262,14 @@ def decode_hidden_tests(stored: str) -> Any:
         return json.loads(stored)
     except ValueError:
         packed = stored
+    unpacker, content = zlib.decompressobj(), b""
+    fault = f"they are cut off, or unpack to more than {MAX_HIDDEN_BYTES} bytes"
     try:
-        unpacker = zlib.decompressobj()
         content = unpacker.decompress(base64.b64decode(packed, validate=True), MAX_HIDDEN_BYTES)
-    except (ValueError, zlib.error) as fault:
-        raise UsageError(f"hidden tests are neither JSON nor packed JSON ({fault})") from None
+    except (ValueError, zlib.error) as error:
+        fault = str(error)
     if not unpacker.eof:
-        raise UsageError(f"hidden tests are cut off or unpack to more than {MAX_HIDDEN_BYTES} bytes")
+        raise UsageError(f"hidden tests are neither JSON nor packed JSON ({fault})")
     if not content.startswith(b"\x80"):
         return json.loads(content)
     (text,) = (argument for code, argument, _ in pickletools.genops(content) if code.name in _STRING_CODES)
@@ -293,23 +294,6 @@ def tests_shown_in_statement(
         return [test for test in tests if _statement_shows_call(statement, test, parameters)]
     lines = [line.strip() for line in statement.split("\n")]
     return [test for test in tests if _statement_shows_run(lines, test)]
-
-
-def parameter_names(starter_code: str, function: str) -> list[str]:
-    r"""The names of a function's parameters in starter code, without ``self``; none if it cannot be read.
-
-    Example:
-        >>> parameter_names("class Solution:\n    def add(self, x: int, y: int) -> int:\n", "add")
-        ['x', 'y']
-    """
-    try:
-        tree = ast.parse(f"{starter_code.rstrip()} pass")
-    except (SyntaxError, ValueError):
-        return []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == function:
-            return [argument.arg for argument in node.args.args if argument.arg != "self"]
-    return []
 
 
 def _statement_shows_call(statement: str, test: ContestTest, parameters: Sequence[str]) -> bool:

@@ -22,10 +22,10 @@ from lit_rl.data.contests.contest_tests import (
     is_interactive,
     needs_checker,
     normalise_tests,
-    parameter_names,
     tests_shown_in_statement,
     tolerance_check_lacks,
 )
+from lit_rl.data.examples_in_text import parameter_names
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, expand_path, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions

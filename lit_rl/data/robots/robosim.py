@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from enum import StrEnum
 
-from lit_rl.data.robots.service_robot import RobotError, RobotWithoutWorld
+from lit_rl.data.robots.service_robot import RobotWithoutWorld, refuse
 
 ROOMS = ("loc_a", "loc_b", "loc_c", "start_loc")
 PATIENCE = 15
@@ -83,10 +83,10 @@ class InventedWorld(RobotWithoutWorld):
         """One of the options at random; the person is then known to be here."""
         name, asked = person.strip(), _stripped_name("Ask", question)
         if not options or not all(isinstance(option, str) and option for option in options):
-            raise RobotError("RobotAskError: the options must be texts that are not empty, at least one")
+            refuse("Ask", "the options must be texts that are not empty, at least one")
         self._note_type(name, EntityType.PERSON)
         if not self.present.setdefault((self.location, name), True):
-            raise RobotError(f"RobotAskError: {name!r} is not at {self.location!r}")
+            refuse("Ask", f"{name!r} is not at {self.location!r}")
         self._record("Ask", asked, options)
         return self.rng.choice(options)
 
@@ -94,18 +94,18 @@ class InventedWorld(RobotWithoutWorld):
         """Take it, unless it is known not to be here; whether another is left is then unknown."""
         name = _stripped_name("Pick", obj)
         if self.holding is not None:
-            raise RobotError(f"RobotPickError: already holding {self.holding!r}")
+            refuse("Pick", f"already holding {self.holding!r}")
         self.holding = name
         self._note_type(name, EntityType.OBJECT)
         if not self.present.get((self.location, name), True):
-            raise RobotError(f"RobotPickError: no {name!r} at {self.location!r}")
+            refuse("Pick", f"no {name!r} at {self.location!r}")
         self.present.pop((self.location, name), None)
         self._record("Pick", name)
 
     def place(self, obj: str) -> None:
         name = _stripped_name("Place", obj)
         if self.holding != name:
-            raise RobotError(f"RobotPlaceError: not holding {name!r} but {self.holding!r}")
+            refuse("Place", f"not holding {name!r} but {self.holding!r}")
         self.holding = None
         self._note_type(name, EntityType.OBJECT)
         self.present[self.location, name] = True
@@ -117,10 +117,10 @@ class InventedWorld(RobotWithoutWorld):
         if known is EntityType.OBJECT_OR_PERSON:
             known = self.types[name] = used_as
         if known not in _ACCEPTS[used_as]:
-            raise RobotError(f"RobotTypeError: {name!r} is used as {used_as}, but it is {known}")
+            refuse("Type", f"{name!r} is used as {used_as}, but it is {known}")
 
 
 def _stripped_name(call: str, name: str) -> str:
     if not name.strip():
-        raise RobotError(f"Robot{call}Error: an empty text")
+        refuse(call, "an empty text")
     return name.strip()

@@ -23,7 +23,7 @@ from lit_rl.data.robots.robosim import InventedWorld
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
 from lit_rl.data.robots.robot_program import RobotProgram, extract_runnable_program, randomise_membership_tests
 from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot, refuse_unusable_arguments
-from lit_rl.data.robots.trace_checks import check_holds, validate_check
+from lit_rl.data.robots.trace_checks import check_holds, compile_formula
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.hosting import HostedRun, message_of, run_hosted
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -87,9 +87,9 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
     for test in check.tests:
         try:
             ServiceRobot(test.state)
-            validate_check(test.check)
+            compile_formula(test.check)
         except (LookupError, TypeError, ValueError, re.error) as error:
-            raise FaultyCheck(f"{type(error).__name__}: {error}") from error
+            raise FaultyCheck(f"the world, or {test.check!r:.300}: {type(error).__name__}: {error}") from error
     prepared = extract_runnable_program(program)
     tested: list[_TestResult] = []
     for test in check.tests:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
 EVENTS = {"is_in_room": "CheckEntity", "go_to": "GoTo", "ask": "Ask", "say": "Say", "pick": "Pick", "place": "Place"}
 """The names of the functions with arguments, and of their events in the trace."""
@@ -37,6 +37,11 @@ class RobotError(Exception):
 
 class RobotArgumentError(RobotError, TypeError):
     """An argument of the wrong type; a robot error too."""
+
+
+def refuse(call: str, reason: str) -> NoReturn:
+    """Refuse a call, which has no effect."""
+    raise RobotError(f"Robot{call}Error: {reason}")
 
 
 class PlacedObject(str):
@@ -130,7 +135,7 @@ class ServiceRobot(RobotWithoutWorld):
             if matches_stored_pattern(room, location):
                 self.location = room
                 return
-        raise RobotError(f"RobotGoToError: no room matches {location!r}")
+        refuse("GoTo", f"no room matches {location!r}")
 
     def ask(self, person: str, question: str, options: list[Any]) -> Any:
         """The option that answers: of the first person of that name whose answer fits an option.
@@ -143,20 +148,20 @@ class ServiceRobot(RobotWithoutWorld):
             if not matches_stored_pattern(name, person):
                 continue
             if not answers:
-                raise RobotError(f"RobotAskError: {person!r} has no answers")
+                refuse("Ask", f"{person!r} has no answers")
             answer = answers.pop(0) if len(answers) > 1 else answers[0]
             for chosen in _matching_options(answer, question, options):
                 return chosen  # plain data, a string in all but odd programs
-        raise RobotError(f"RobotAskError: nobody at {self.location!r} called {person!r} answers with an option")
+        refuse("Ask", f"nobody at {self.location!r} called {person!r} answers with an option")
 
     def pick(self, obj: str) -> None:
         """Take the first thing here whose label is found in ``obj``."""
         if self.holding is not None:
-            raise RobotError(f"RobotPickError: already holding {self.holding!r}")
+            refuse("Pick", f"already holding {self.holding!r}")
         labels = self.objects.get(self.location, [])
         index = next((i for i, label in enumerate(labels) if matches_stored_pattern(label, obj)), None)
         if index is None:
-            raise RobotError(f"RobotPickError: no {obj!r} at {self.location!r}")
+            refuse("Pick", f"no {obj!r} at {self.location!r}")
         del labels[index]
         self.holding = obj
         self._record("Pick", obj)
@@ -164,7 +169,7 @@ class ServiceRobot(RobotWithoutWorld):
     def place(self, obj: str) -> None:
         """Put down the held thing; it then has the label that the program used."""
         if obj != self.holding:
-            raise RobotError(f"RobotPlaceError: not holding {obj!r}")
+            refuse("Place", f"not holding {obj!r}")
         self.objects.setdefault(self.location, []).append(PlacedObject(obj))
         self.holding = None
         self._record("Place", obj)
@@ -188,7 +193,7 @@ def refuse_unusable_arguments(function: str, arguments: Mapping[str, Any]) -> No
             error = f"Robot{EVENTS[function]}Error: {name} must be a {kind.__name__}, got {type(value).__name__}"
             raise RobotArgumentError(error)
         if (len(value) if kind is str else sum(len(str(option)) + 1 for option in value)) > MAX_TEXT_CHARS:
-            raise RobotError(f"Robot{EVENTS[function]}Error: {name} has more than {MAX_TEXT_CHARS} characters")
+            refuse(EVENTS[function], f"{name} has more than {MAX_TEXT_CHARS} characters")
 
 
 def _matching_options(answer: str, question: str, options: list[Any]) -> list[Any]:

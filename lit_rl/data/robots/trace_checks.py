@@ -13,7 +13,6 @@ Source:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,29 +40,19 @@ def check_holds(check: Any, trace: _Trace) -> bool:
         >>> check_holds(["exists", ["after_first", "trace", ["GoTo", "cellar"]], ["Say", "ready"]], trace)
         True
     """
-    return _compile_formula(check)(trace)
+    return compile_formula(check)(trace)
 
 
-def validate_check(check: Any) -> None:
-    """Raise ValueError for a malformed check, in every part of it: a fault of the task, not of the program."""
-    try:
-        _compile_formula(check)
-    except (LookupError, TypeError, ValueError, re.error) as error:
-        raise ValueError(f"not a formula over traces: {check!r}: {error}") from error
-
-
-def _compile_formula(check: Any) -> Callable[[_Trace], bool]:
-    """The function of a trace that a formula is, all of it read."""
+def compile_formula(check: Any) -> Callable[[_Trace], bool]:
+    """The function of a trace that a formula is; LookupError, TypeError, ValueError or ``re.error`` if it is none."""
     if isinstance(check, bool):
         return lambda trace: check
-    if not isinstance(check, list | tuple):
-        raise TypeError("a list is expected")
-    operator, *arguments = check
+    operator, arguments = check[0], check[1:]
     if operator in ("and", "or"):
-        parts, joined = [_compile_formula(part) for part in arguments], all if operator == "and" else any
+        parts, joined = [compile_formula(part) for part in arguments], all if operator == "and" else any
         return lambda trace: joined(part(trace) for part in parts)
     if operator == "not":
-        (inner,) = map(_compile_formula, arguments)
+        (inner,) = map(compile_formula, arguments)
         return lambda trace: not inner(trace)
     if operator == "exists":
         term, event = arguments
@@ -71,12 +60,12 @@ def _compile_formula(check: Any) -> Callable[[_Trace], bool]:
         return lambda trace: any(map(matches, part(trace)))
     if operator == "precedes":
         term, first, second = arguments
-        return _compile_formula(["exists", ["after_first", term, first], second])
+        return compile_formula(["exists", ["after_first", term, first], second])
     if operator == "act_at_first":
         # Between the first GoTo(place) and the next GoTo elsewhere.
         term, place, event = arguments
         visit = ["before_first", ["after_first", term, ["GoTo", place]], _departure_pattern(place)]
-        return _compile_formula(["and", ["exists", term, ["GoTo", place]], ["exists", visit, event]])
+        return compile_formula(["and", ["exists", term, ["GoTo", place]], ["exists", visit, event]])
     if operator == "act_at_any_visit":
         term, place, event = arguments
         part, arrives, leaves, acts = (
