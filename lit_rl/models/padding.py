@@ -33,7 +33,7 @@ _TYPE_CODES = {torch.int64: ("q", torch.int64), torch.float32: ("d", torch.float
 
 def pad_left(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
     """Ids [B, P] and mask [B, P] of rows of unequal length."""
-    width = max((len(row) for row in rows), default=0)
+    width = max(map(len, rows), default=0)
     ids = torch.full((len(rows), width), pad_id, dtype=torch.int64)
     mask = torch.zeros(len(rows), width, dtype=torch.bool)
     for i, row in enumerate(rows):
@@ -45,7 +45,7 @@ def pad_left(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | 
 
 def pad_right(rows: Sequence[Sequence[float]], value: float, dtype: torch.dtype) -> Tensor:
     """[N, T] of rows of unequal length, on the CPU."""
-    width = max((len(row) for row in rows), default=0)
+    width = max(map(len, rows), default=0)
     padded = torch.full((len(rows), width), value, dtype=dtype)
     for i, row in enumerate(rows):
         if row:
