@@ -294,7 +294,7 @@ class RolloutModule(PolicyModule):
         means = Means()
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
         dealt = self.dealt or self.make_minibatches(experience.completions, trained)
-        self.trace = UpdateTrace()
+        self.trace.recorded = {}
         self.progress.updates = self.update.steps
         for epoch in range(self.update.epochs):
             order = list(range(self.update.minibatches))  # as they were dealt, in later epochs at random
