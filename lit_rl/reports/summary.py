@@ -115,8 +115,8 @@ def metrics_of_rollout(
         sampler = experience.completions.sampler_logprobs.to(logprobs)
         old = logprobs if experience.old_logprobs is None else experience.old_logprobs.to(logprobs)
         ratios = (logprobs - old)[counted].exp()
-        means.add_largest("policy/ratio_max", float(ratios.max()))
-        means.add_smallest("policy/ratio_min", float(ratios.min()))
+        means.add_extreme("policy/ratio_max", float(ratios.max()), max)
+        means.add_extreme("policy/ratio_min", float(ratios.min()), min)
         add_mismatch(means, old, sampler, counted)
     add_times_and_memory(means, seconds, progress)
     return means
@@ -173,7 +173,7 @@ def add_times_and_memory(means: Means, seconds: Mapping[Phase, float], progress:
     unit = 1 if sys.platform == "darwin" else 1024
     of_process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else of_process
-    means.add_largest("memory/peak_gigabytes", peak / 1e9)
+    means.add_extreme("memory/peak_gigabytes", peak / 1e9, max)
 
 
 Counts = dict[str, tuple[int, int]]
