@@ -345,9 +345,9 @@ class Completions:
     @cached_property
     def on_host(self) -> Completions:
         """The same rows on the CPU; whoever needs a number of them there need not wait for a device."""
-        tensors: dict[str, Any] = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)}
-        if all(value.device.type == "cpu" for value in tensors.values()):
+        if self.completion_ids.device.type == "cpu":
             return self
+        tensors: dict[str, Any] = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)}
         return replace(self, **{name: value.cpu() for name, value in tensors.items()})
 
     @property
@@ -368,7 +368,7 @@ class Completions:
     @property
     def truncated(self) -> Tensor:
         """[N] bool: the last turn was stopped by the token limit."""
-        flags = [reason is StopReason.LENGTH for reason in self.stop_reasons]
+        flags = [turns[-1].stop_reason is StopReason.LENGTH for turns in self.turns]
         return torch.tensor(flags, dtype=torch.bool, device=self.completion_ids.device)
 
     @property
@@ -511,7 +511,7 @@ def _select_rows(batch: Rows, index: Tensor) -> Rows:
         if isinstance(value, Tensor):
             chosen[item.name] = value[index.to(value.device)]
         elif isinstance(value, tuple) and value:
-            chosen[item.name] = tuple(value[i] for i in index.tolist())
+            chosen[item.name] = tuple(map(value.__getitem__, index.tolist()))
         elif isinstance(value, Completions):
             chosen[item.name] = value.select(index)
     return replace(batch, **chosen)

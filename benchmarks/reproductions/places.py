@@ -21,7 +21,7 @@ from lit_rl.data.robots.trace_checks import check_holds
 from lit_rl.models import Policy
 from lit_rl.rewards import RewardTerm
 from lit_rl.rewards.term import TermScore
-from lit_rl.rewards.token_credit import Credit, texts_and_judgements, valueless_score_if_unjudged
+from lit_rl.rewards.token_credit import Credit, valueless_score_if_unjudged
 from lit_rl.types import Completions, Judgement
 from reproductions.learning import Seen, imitate, imitation, learn, measured, new_policy, without_training
 from reproductions.part import Case, Numbers, Part
@@ -42,10 +42,7 @@ class ErrandsReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""
-        return [
-            valueless_score_if_unjudged(judgement) or TermScore(_share(judgement))
-            for _, judgement in texts_and_judgements(completions, judgements)
-        ]
+        return [valueless_score_if_unjudged(judgement) or TermScore(_share(judgement)) for judgement in judgements]
 
 
 def _share(judgement: Judgement) -> float:

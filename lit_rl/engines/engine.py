@@ -7,16 +7,14 @@ engine deals in ids and log-probabilities alone: it sees no problems, no text an
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from lit_rl.errors import LitRLError, UsageError
-from lit_rl.models.codecs.codec import Codec
+from lit_rl.errors import LitRLError
 from lit_rl.models.policy import Policy
 from lit_rl.signature_check import TypedArguments
-from lit_rl.types import Generation, Request, Sampling, StopReason
+from lit_rl.types import Generation, Request, Sampling
 
 
 class EngineError(LitRLError, RuntimeError):
@@ -95,31 +93,3 @@ class Engine(TypedArguments, ABC):
 
     def close(self) -> None:
         """Release what the engine holds; called once, after the last session."""
-
-
-_ROUNDING = 1e-3
-"""Log-probabilities of certain tokens come out above 0 by this much at most, in half precision."""
-
-
-def check_generation(answer: Generation, request: Request | None, codec: Codec, name: str) -> None:
-    """Raise if an engine's answer is not what was asked for: ``request`` is the open request of its row, if any."""
-    ids, eos_ids = answer.ids, codec.eos_ids
-    if request is None:
-        fault = "which is not being asked for: answer each request once, with its own row"
-    elif not 1 <= len(ids) <= request.max_tokens:
-        fault = f"with {len(ids)} ids, but 1 to {request.max_tokens} were asked for"
-    elif len(answer.logprobs) != len(ids):
-        fault = f"with {len(answer.logprobs)} log-probabilities for {len(ids)} ids: give one for each, EOS included"
-    elif odd := {type(one) for one in (*ids, *answer.logprobs) if not isinstance(one, int | float)}:
-        fault = f"with numbers of type {odd.pop().__name__}: give plain int and float, as .tolist() does"
-    elif not all(-math.inf < one <= _ROUNDING for one in answer.logprobs):
-        fault = "with a log-probability that is no number of at most 0"
-    elif min(ids) < 0 or (codec.num_ids is not None and max(ids) >= codec.num_ids):
-        fault = f"with an id outside the policy's vocabulary of {codec.num_ids}"
-    elif answer.reason is StopReason.EOS and eos_ids and ids[-1] not in eos_ids:
-        fault = f"with the reason eos, but its last id is {ids[-1]}: keep the id of EOS, one of {sorted(eos_ids)}"
-    elif not eos_ids.isdisjoint(ids[:-1]):
-        fault = f"with ids after EOS: end a completion at each of {sorted(eos_ids)}"
-    else:
-        return
-    raise UsageError(f"{name}.step answered row {answer.row}, {fault}")

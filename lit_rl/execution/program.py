@@ -107,12 +107,14 @@ def extract_program(
     if extraction == "last_block":
         blocks = _all_blocks(text, fences)
         return _build_program(text, blocks[-1], wanted, reader) if blocks else program_at(text, start, len(text))
-    blocks = [block for block in _blocks_in_language(text, fences, start, wanted, reader) if not block.is_blank]
-    everything = blocks or [block for block in _all_blocks(text, fences) if not block.is_blank]
-    if everything:
-        found = _build_program(text, _choose_block(everything, wanted, reader), wanted, reader)
+    found = None
+    if not fences:
+        found = program_at(text, start, len(text))
     else:
-        found = None if fences else program_at(text, start, len(text))
+        blocks = [block for block in _blocks_in_language(text, fences, start, wanted, reader) if not block.is_blank]
+        blocks = blocks or [block for block in _all_blocks(text, fences) if not block.is_blank]
+        if blocks:
+            found = _build_program(text, _choose_block(blocks, wanted, reader), wanted, reader)
     return _keep_definitions(found, wanted, reader) if found and extraction == "definitions" else found
 
 
@@ -132,7 +134,9 @@ def split_future_imports(source: str) -> tuple[str, str]:
     >>> split_future_imports("from __future__ import annotations\nx: int")[0]
     'from __future__ import annotations\n'
     """
-    tree = parse_python(source) if "__future__" in source else None
+    if "__future__" not in source:
+        return "", source
+    tree = parse_python(source)
     body = tree.body if tree else []
     documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
     statements = body[1:] if documented else body

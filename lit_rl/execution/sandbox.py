@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import errno
 import logging
 import os
+import pickle
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.confinement.limits import error_with_remedy, require_descriptors
-from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
+from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict, require_program
 from lit_rl.execution.judging.supervising.supervisor import KILLED
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_package_paths
-from lit_rl.execution.worker import PendingProgram, SandboxError, Worker
+from lit_rl.execution.worker import SandboxError, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
 from lit_rl.signature_check import Limit, PositiveInt
 
@@ -40,6 +43,51 @@ _GOOD_SECONDS = 10.0
 
 # An interpreter alone takes most of the least.
 Memory = Annotated[int, Limit("at least 16777216 bytes (512 MiB are usual)", lambda value: value >= 16 << 20)]
+
+
+@dataclass(eq=False, slots=True)
+class PendingProgram:
+    """A submitted program, until its future is resolved.
+
+    ``strikes`` counts the times that its run was lost while a known good program passed meanwhile, ``faults`` those
+    in which that one failed too. ``is_single`` gives it a worker to itself, ``is_alone`` the machine.
+    """
+
+    program: str
+    check: Check
+    budget_seconds: float = 0.0
+    packed: bytes = b""
+    future: Future[Outcome] = field(default_factory=Future)
+    started: bool = False
+    is_single: bool = False
+    is_alone: bool = False
+    strikes: int = 0
+    faults: int = 0
+    reason: str = ""
+
+    def mark_started(self) -> bool:
+        """Mark the program as started, so that it cannot be cancelled; False if it was cancelled before."""
+        self.started = self.started or self.future.set_running_or_notify_cancel()
+        return self.started
+
+    def pack_check(self) -> bool:
+        """Pack the check for a worker; on failure, resolve this one and return False."""
+        try:
+            self.budget_seconds = self.check.wall_budget_seconds
+            self.packed = pickle.dumps(self.check, pickle.HIGHEST_PROTOCOL)
+        except Exception as error:  # whatever a check of the user's holds
+            message = f"{type(self.check).__name__} must hold plain data that pickles, and a time limit, got {error!r}"
+            self.resolve(Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message))
+        return bool(self.packed)
+
+    def resolve(self, outcome: Outcome) -> None:
+        with contextlib.suppress(Exception):  # cancelled by its owner meanwhile
+            self.future.set_result(outcome)
+
+    def fail(self, message: str) -> None:
+        """Set an error in place of an outcome."""
+        with contextlib.suppress(Exception):
+            self.future.set_exception(SandboxError(message))
 
 
 class Sandbox(ProgramRunner):
@@ -157,6 +205,7 @@ class Sandbox(ProgramRunner):
         self._threads = threads
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
+        require_program(program, check)
         self.start()
         item = PendingProgram(program, check)
         with self._changed:

@@ -181,6 +181,7 @@ class GroupMean(Baseline):
     """
 
     smallest_group: ClassVar[int] = 2
+    leaves_one_out: ClassVar[bool] = False
 
     normalize: Normalize = "std"
     eps: NonNegativeFloat = 1e-6
@@ -200,7 +201,9 @@ class GroupMean(Baseline):
         mean = kept.sum(-1, keepdim=True) / count.clamp(min=1)
         centred = torch.where(counted, kept - mean, torch.zeros_like(kept))
         std = (centred.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt()
-        advantages = self._subtract_baseline(centred, count)
+        advantages = centred
+        if self.leaves_one_out:  # as a factor: no two sums that almost cancel are subtracted
+            advantages = centred * count / (count - 1).clamp(min=1)
         if self.normalize == "batch_std":
             std = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)[1].sqrt()
         if self.normalize == "mean":
@@ -215,10 +218,6 @@ class GroupMean(Baseline):
         lowest = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)
         says_nothing = highest <= lowest  # also -inf <= inf, where no row is valid
         return from_table(advantages.masked_fill(says_nothing, 0.0).to(dtype_at_least_float32(scores)), group_ids)
-
-    def _subtract_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
-        """Scores minus their baseline [B, G], from scores minus the mean and the number of valid rows [B, 1]."""
-        return centred
 
 
 @dataclass(eq=False)
@@ -242,9 +241,7 @@ class LeaveOneOut(GroupMean):
         tensor([-3.0000, -1.5000,  4.5000])
     """
 
-    def _subtract_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
-        # Without subtracting two sums that almost cancel.
-        return centred * count / (count - 1).clamp(min=1)
+    leaves_one_out: ClassVar[bool] = True
 
 
 class MaxRewards(RowAdvantages):

@@ -163,7 +163,8 @@ def counted_states_and_places(
     """
     num_tokens = completion_ids.shape[1]
     states = hidden[:, completion_positions(hidden.shape[1] - num_tokens, num_tokens)]
-    counted = tuple(place.to(states.device) for place in mask.nonzero(as_tuple=True))
+    rows, columns = mask.nonzero(as_tuple=True)
+    counted = rows.to(states.device), columns.to(states.device)
     return states[counted], counted
 
 
@@ -233,7 +234,7 @@ def _map_chunks(
         rows = slice(start, start + chunk_tokens)
         given = states[rows], rows
         pieces.append(checkpoint(compute, *given, use_reentrant=False) if recompute else compute(*given))
-    return [torch.cat(piece) for piece in zip(*pieces, strict=True)]
+    return list(map(torch.cat, zip(*pieces, strict=True)))
 
 
 def _dense_logprobs_and_entropy(

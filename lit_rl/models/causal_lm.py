@@ -145,6 +145,7 @@ class CausalLM(Policy):
             template_arguments=self.template_arguments,
         )
         self.codec.num_ids = text_config(self.model).vocab_size
+        self._chunk_tokens = tokens_per_chunk(self.codec.num_ids)
 
     def constructor_arguments(self) -> dict[str, Any] | None:
         """Return the arguments that determine the weights; ``None`` for a subclass and for a model that was given."""
@@ -207,12 +208,9 @@ class CausalLM(Policy):
             completions.completion_ids,
             completions.on_host.completion_mask,
             temperature=temperature or 1.0,
-            chunk_tokens=self._chunk_tokens(model),
+            chunk_tokens=self.chunk_tokens or self._chunk_tokens,
             with_entropy=with_entropy,
         )
-
-    def _chunk_tokens(self, model: Any) -> int:
-        return self.chunk_tokens or tokens_per_chunk(text_config(model).vocab_size)
 
     def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
         """Read hidden states, which are kept; see :meth:`Policy.lazy_token_logits`. ``model`` as in :meth:`forward`."""
@@ -238,7 +236,7 @@ class CausalLM(Policy):
                 teacher,
                 compare,
                 temperature=temperature or 1.0,
-                chunk_tokens=self._chunk_tokens(self.model),
+                chunk_tokens=self.chunk_tokens or self._chunk_tokens,
                 with_entropy=with_entropy,
             )
 

@@ -26,9 +26,8 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import (
     UnsupportedModelError,
-    accepts,
+    accepted_arguments,
     cache_argument_name,
-    max_positions,
     patched,
     text_config,
 )
@@ -55,9 +54,10 @@ class Decoding:
         self.model = model
         self.codec = codec
         self._cache_name = cache_argument_name(model)
-        self._takes_positions = accepts(model, "position_ids")
-        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if accepts(model, "logits_to_keep") else {}
-        self._max_positions = max_positions(model) or _NO_LIMIT
+        accepted = accepted_arguments(model)
+        self._takes_positions = "position_ids" in accepted
+        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+        self._max_positions = _NO_LIMIT if codec is None else codec.max_positions
         self._cache: Any = None
 
     def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
@@ -227,14 +227,16 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self.groups = groups
         self.is_initialized = True
         self.prompt_keys, self.prompt_values = like.keys[:0], like.values[:0]
-        self.keys, self.values = (_zeros_like_rows(x, 0, _FIRST_ROOM) for x in (like.keys, like.values))
+        self.keys = _zeros_like_rows(like.keys, 0, _FIRST_ROOM)
+        self.values = _zeros_like_rows(like.values, 0, _FIRST_ROOM)
 
     def join(self, read: DynamicLayer, num_rows: int) -> None:
         """Add prompts that were read just now, and rows that have written nothing."""
         self.prompt_keys = _stack_prompts(self.prompt_keys, read.keys)
         self.prompt_values = _stack_prompts(self.prompt_values, read.values)
         room = self.keys.shape[-2]
-        self.keys, self.values = (torch.cat([x, _zeros_like_rows(x, num_rows, room)]) for x in (self.keys, self.values))
+        self.keys = torch.cat([self.keys, _zeros_like_rows(self.keys, num_rows, room)])
+        self.values = torch.cat([self.values, _zeros_like_rows(self.values, num_rows, room)])
 
     def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> Any:
         """Write a token of each row. The attention function gets the layer itself in place of keys."""
@@ -277,10 +279,10 @@ def attend_to_shared_prompts(
     num_rows, size = len(query), query.shape[-1]
     query = (query * (size**-0.5 if scaling is None else scaling)).view(num_rows, heads, -1, size)
     repeats = query.shape[2]
-    of_prompt = _attention_and_lognorm(
+    prompt, prompt_norm = _attention_and_lognorm(
         groups.group_by_prompt(query), layer.prompt_keys, layer.prompt_values, groups.bias
     )
-    prompt, prompt_norm = (groups.ungroup_to_rows(part, repeats) for part in of_prompt)
+    prompt, prompt_norm = groups.ungroup_to_rows(prompt, repeats), groups.ungroup_to_rows(prompt_norm, repeats)
     of_own = [
         _attention_and_lognorm(query[rows], layer.keys[rows, :, columns], layer.values[rows, :, columns], bias)
         for rows, columns, bias in groups.parts
@@ -321,7 +323,7 @@ class SharedDecoding(Decoding):
 
     def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, max_tokens: int) -> None:
         read = self._cache
-        if type(read) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in read.layers):
+        if type(read) is not DynamicCache or {*map(type, read.layers)} != {DynamicLayer}:
             raise UnsupportedModelError("the model's cache holds not only keys and values")
         if self._groups is None:
             self._groups, self._positions = PromptGroups(prompt_mask), positions[:0]

@@ -58,17 +58,21 @@ def decoder_of(model: Any) -> nn.Module:
     return decoder
 
 
-def accepts(module: nn.Module, name: str) -> bool:
-    """Return whether a model has an argument of this name, or hands unknown ones to a decoder that has it.
+def accepted_arguments(model: nn.Module) -> frozenset[str]:
+    """Names of the arguments that a model has, or hands to a decoder that has them.
 
     PEFT's own ``forward`` takes anything, so the question goes to the model inside.
     """
-    inner = unwrap_peft(module)
-    parameters = _parameters(inner.__class__.forward)
-    if name in parameters or inspect.Parameter.VAR_KEYWORD not in parameters.values():
-        return name in parameters
+    inner = unwrap_peft(model)
     decoder = inner.get_decoder() if hasattr(inner, "get_decoder") else inner
-    return decoder is not inner and name in _parameters(decoder.__class__.forward)
+    return _accepted(type(inner).forward, type(decoder).forward)
+
+
+@lru_cache(maxsize=64)
+def _accepted(forward: Callable[..., Any], of_decoder: Callable[..., Any]) -> frozenset[str]:
+    own = inspect.signature(forward).parameters
+    hands_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own.values())
+    return frozenset(own).union(inspect.signature(of_decoder).parameters if hands_on else ())
 
 
 def cache_argument_name(model: nn.Module) -> str:
@@ -76,12 +80,10 @@ def cache_argument_name(model: nn.Module) -> str:
 
     From 5.24 on transformers says ``cache`` and warns about the older names; state space models had one of their own.
     """
-    return next((name for name in ("cache", "cache_params") if accepts(model, name)), "past_key_values")
-
-
-@lru_cache(maxsize=64)
-def _parameters(forward: Callable[..., Any]) -> dict[str, Any]:
-    return {name: one.kind for name, one in inspect.signature(forward).parameters.items()}
+    accepted = accepted_arguments(model)
+    if "cache" in accepted:
+        return "cache"
+    return "cache_params" if "cache_params" in accepted else "past_key_values"
 
 
 def max_positions(model: Any) -> int | None:
@@ -145,8 +147,7 @@ def is_plain_linear(layer: Any) -> bool:
     if type(layer) not in (nn.Linear, FastLinear) or "forward" in vars(layer):
         return False
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-    kinds = {type(tensor) for tensor in (layer.weight, layer.bias)}
-    return not any(hooks) and kinds <= {Tensor, nn.Parameter, FakeTensor, NoneType}
+    return not any(hooks) and {type(layer.weight), type(layer.bias)} <= {Tensor, nn.Parameter, FakeTensor, NoneType}
 
 
 @torch.no_grad()

@@ -23,7 +23,14 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
-from lit_rl.models.family import accepts, cache_argument_name, decoder_of, logit_tolerance, text_config, unwrap_peft
+from lit_rl.models.family import (
+    accepted_arguments,
+    cache_argument_name,
+    decoder_of,
+    logit_tolerance,
+    text_config,
+    unwrap_peft,
+)
 from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions
 
@@ -33,7 +40,7 @@ _TYPE_CODES = {torch.int64: ("q", torch.int64), torch.float32: ("d", torch.float
 
 def pad_left(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
     """Ids [B, P] and mask [B, P] of rows of unequal length."""
-    width = max((len(row) for row in rows), default=0)
+    width = max(map(len, rows), default=0)
     ids = torch.full((len(rows), width), pad_id, dtype=torch.int64)
     mask = torch.zeros(len(rows), width, dtype=torch.bool)
     for i, row in enumerate(rows):
@@ -45,7 +52,7 @@ def pad_left(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | 
 
 def pad_right(rows: Sequence[Sequence[float]], value: float, dtype: torch.dtype) -> Tensor:
     """[N, T] of rows of unequal length, on the CPU."""
-    width = max((len(row) for row in rows), default=0)
+    width = max(map(len, rows), default=0)
     padded = torch.full((len(rows), width), value, dtype=dtype)
     for i, row in enumerate(rows):
         if row:
@@ -94,7 +101,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, cache: Cache | None = N
     """
     decoder = decoder_of(model)
     given: dict[str, Any] = {} if cache is None else {cache_argument_name(decoder): cache}
-    if accepts(decoder, "position_ids"):
+    if "position_ids" in accepted_arguments(decoder):
         # Positions count real tokens: left padding must not move a row.
         given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :].to(ids.device)
     mask = mask.to(ids.device).long()

@@ -202,7 +202,8 @@ class RunningBatch:
         found = [self._choose_tokens(logits)]
         for _ in range(1, steps):
             found.append(self._choose_tokens(self._decoding.decode_step(found[-1][0])))
-        chosen, scores = (torch.stack(each, 1) for each in zip(*found, strict=True))
+        ids, logprobs = zip(*found, strict=True)
+        chosen, scores = torch.stack(ids, 1), torch.stack(logprobs, 1)
         generations = []
         for index, tokens, of_row in zip(self._held.tolist(), *_to_lists(chosen, scores), strict=True):
             row = self._rows[index]
@@ -231,11 +232,11 @@ class RunningBatch:
         joining, self._joining = self._joining, []
         places: dict[tuple[int, ...], int] = {}
         copies = [places.setdefault(request.prompt_ids, len(places)) for request in joining]
-        logits = self._decoding.prefill(list(places), torch.tensor(copies), max(one.max_tokens for one in joining))
+        limits = [request.max_tokens for request in joining]
+        logits = self._decoding.prefill(list(places), torch.tensor(copies), max(limits))
         new = torch.arange(len(self._rows), len(self._rows) + len(joining))
         self._held, self._lengths = torch.cat([self._held, new]), torch.cat([self._lengths, torch.zeros_like(new)])
-        limits = (min(one.max_tokens, room) for one, room in zip(joining, self._decoding.room, strict=True))
-        self._rows += map(Row, joining, limits)
+        self._rows += map(Row, joining, map(min, limits, self._decoding.room))
         self._uniforms.add([request.stream for request in joining])
         return logits
 

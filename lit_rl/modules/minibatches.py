@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import NamedTuple
 
 import torch
@@ -50,7 +51,7 @@ def equalize_microbatch_count(microbatches: Sequence[Tensor], device: torch.devi
     A rank with fewer must still take part in every forward and backward pass, or the others would wait forever.
     """
     missing = max_over_ranks(len(microbatches), device) - len(microbatches)
-    return [*microbatches, *(torch.empty(0, dtype=torch.long) for _ in range(missing))]
+    return [*microbatches] + [torch.empty(0, dtype=torch.long)] * missing
 
 
 def divide_into_microbatches(
@@ -78,7 +79,7 @@ def divide_into_microbatches(
     names = groups.tolist() if shares_prompts else range(len(completions))
     known = list(zip(names, host.prompt_mask.sum(-1).tolist(), num_tokens.tolist(), strict=True))
     divided = [_pack_microbatches(order.tolist(), known, size, max_tokens) for order in orders]
-    _, cheapest = min(divided, key=lambda one: one[0])
+    _, cheapest = min(divided, key=itemgetter(0))
     return [torch.tensor(one) for one in cheapest]
 
 
@@ -188,4 +189,4 @@ def all_microbatches(minibatches: Sequence[Minibatch]) -> list[Tensor]:
 def stale_row_mask(completions: Completions, version: int) -> Tensor:
     """[N] bool: rows that other weights than those of this version sampled."""
     versions = completions.weights_versions or [version] * len(completions)
-    return torch.tensor([sampled_by != version for sampled_by in versions], dtype=torch.bool)
+    return torch.tensor(versions, dtype=torch.long) != version

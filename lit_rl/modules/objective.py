@@ -6,6 +6,7 @@ Letters: n rows of a micro-batch, T completion tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from torch import Tensor
@@ -132,7 +133,7 @@ class Objective:
             return type(self.correction).__name__
         return type(self.loss).__name__ if self.loss.reads_sampler_logprobs else ""
 
-    @property
+    @cached_property
     def penalises_rewards(self) -> bool:
         """True if the KL to the reference is subtracted from the rewards."""
         return self.kl_coef != 0 and self.kl_in == "reward"
@@ -145,13 +146,13 @@ class Objective:
         assert old is not None and ref is not None
         return kl_penalised_rewards(credit.to(old.dtype), old, ref, mask, coef=self.kl_coef)
 
-    @property
+    @cached_property
     def affects_every_token(self) -> bool:
         """True if rows whose advantages are all 0 have gradients too, of a KL or an entropy bonus."""
         with_kl = self.kl_coef != 0 and self.kl_in != "reward"
         return with_kl or self.reads_entropy or self.loss.affects_every_token
 
-    @property
+    @cached_property
     def reads_entropy(self) -> bool:
         """True if there is an entropy bonus."""
         return self.entropy_coef != 0

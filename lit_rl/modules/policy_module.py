@@ -41,7 +41,7 @@ from lit_rl.signature_check import TypedArguments
 from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
 from lit_rl.training.host_memory import freeze_gc, keep_freed_memory, unfreeze_gc
 from lit_rl.training.precision import add_gradients_to_masters, build_optimizer_with_masters, masters_of
-from lit_rl.training.progress import Progress, StepClock
+from lit_rl.training.progress import StepClock
 from lit_rl.training.ranks import average_gradients, eval_mode, syncing_gradients_if, whole_tensor
 from lit_rl.training.schedules import build_schedule_at_step, plateau_measurements
 from lit_rl.training.strategy import check_strategy
@@ -108,17 +108,13 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.rewards = rewards if rewards is None or isinstance(rewards, Composite) else Composite(rewards)
         self.seed = seed_or_global(seed)
         self.collector = RolloutCollector(policy, sandbox, collect, self.seed)
+        self.progress = self.collector.progress
         self.update = update
         self.evaluate = evaluate
         self.clock = clock
         self.run_folder = Path()
         self.num_threads: int | None = None
         self._threads = ExitStack()
-
-    @property
-    def progress(self) -> Progress:
-        """The phase that the run is in now, and how far."""
-        return self.collector.progress
 
     @property
     def is_fitting(self) -> bool:
@@ -184,7 +180,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 f"the run has finished ({count}), so nothing is trained: raise model.max_{self.clock.unit}s "
                 "to continue it, or begin another run with a new module in another folder"
             )
-            self.stop_at_limit()
+            self.trainer.should_stop = True
             return
         self.fast_forward_schedule()
         self.clock.planned = self.clock.limit
@@ -200,11 +196,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def on_train_end(self) -> None:
         unfreeze_gc()
-
-    def stop_at_limit(self) -> None:
-        """End the run at the clock's limit."""
-        if self.clock.is_over:
-            self.trainer.should_stop = True
 
     def teardown(self, stage: str) -> None:
         self.collector.close()

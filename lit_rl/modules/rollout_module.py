@@ -35,10 +35,10 @@ from lit_rl.modules.minibatches import (
 )
 from lit_rl.modules.objective import APPROXIMATE_KL, KLPlacement, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
-from lit_rl.modules.rollout_metrics import add_entropy_estimate, add_resampled_share, metrics_of_rollout
 from lit_rl.modules.settings import EvaluationConfig, UpdateConfig
 from lit_rl.modules.setup_check import task_of
 from lit_rl.modules.update_trace import Snapshot, UpdateTrace
+from lit_rl.reports.summary import add_entropy_estimate, add_resampled_share, metrics_of_rollout
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import (
@@ -220,7 +220,7 @@ class RolloutModule(PolicyModule):
         every = self.update.refresh_reference_every
         if every is not None and self.reference is not None and self.clock.count % every == 0:
             self.reference.refresh(self.update.refresh_reference_share)
-        self.stop_at_limit()
+        self.trainer.should_stop |= self.clock.is_over
         means.merge(before)
         means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
         metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
@@ -294,7 +294,7 @@ class RolloutModule(PolicyModule):
         means = Means()
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
         dealt = self.dealt or self.make_minibatches(experience.completions, trained)
-        self.trace = UpdateTrace()
+        self.trace.recorded = {}
         self.progress.updates = self.update.steps
         for epoch in range(self.update.epochs):
             order = list(range(self.update.minibatches))  # as they were dealt, in later epochs at random
@@ -317,11 +317,13 @@ class RolloutModule(PolicyModule):
         Returns:
             False if the KL already exceeds ``max_kl``: no rank takes this step, and the rollout gets no more updates.
         """
-        denominator = self.denominator(experience.select(minibatch.rows))
-        of_update = Means()
         microbatches = [rows for rows in minibatch.microbatches if trained[rows].any()]
         microbatches = equalize_microbatch_count(microbatches, experience.advantages.device)
         self.progress.part, self.progress.parts = 0, len(microbatches)
+        if not microbatches:
+            return True
+        denominator = self.denominator(experience.select(minibatch.rows))
+        of_update = Means()
         for number, rows in enumerate(microbatches):
             micro = experience.select(rows).trim() if len(rows) else zero_weight_row(experience)
             self.trace.begin(micro)
@@ -332,8 +334,6 @@ class RolloutModule(PolicyModule):
                 self.manual_backward(loss, last=number == len(microbatches) - 1)
             self.trace.store(rows, like=experience.advantages)
             self.progress.part += 1
-        if not microbatches:
-            return True
         max_kl = self.update.max_kl
         near = max_kl is None or of_update.reduce(self.device).get(APPROXIMATE_KL, 0.0) <= max_kl
         if near:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -86,7 +87,7 @@ class UpdateConfig(Optimization):
                 "1 for a moving average"
             )
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Optimizer steps of one rollout."""
         return self.epochs * self.minibatches

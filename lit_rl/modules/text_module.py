@@ -209,7 +209,7 @@ class TextModule(PolicyModule):
         self.log_dict(norms | timed, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
         self.step_plateau(named)
-        self.stop_at_limit()
+        self.trainer.should_stop |= self.clock.is_over
 
     def crash_snapshot(self) -> Snapshot:
         return snapshot_of_completions(self.piece) if self.piece is not None else {}

@@ -72,23 +72,20 @@ class Composite(TypedArguments):
             weighted = [(term.weight, score) for term, score in counted]
             # Summed from the values, never from the parts: equal values must give equal rewards to the last bit, since
             # groups of equal rewards are recognised by equality.
-            rewards.append(math.fsum(weight * (score.value or 0.0) for weight, score in weighted))
-            parts = places.split_scores(weighted)
-            credit[i] = places.credit_per_token(parts)
-            decided[i] = parts.decided
+            rewards.append(math.fsum([weight * (score.value or 0.0) for weight, score in weighted]))
+            credit[i], decided[i] = places.split_scores(weighted)
         device = completions.completion_mask.device
         valid = [i not in reasons for i in range(len(rewards))]
+        term_values = {}
+        for term, of_term in zip(self.terms, scores, strict=True):
+            values = [math.nan if score.value is None else score.value for score in of_term]
+            term_values[term.name] = torch.tensor(values, dtype=torch.float32, device=device)
         return RewardOutput(
             rewards=torch.tensor(rewards, dtype=torch.float32, device=device),
             valid=torch.tensor(valid, dtype=torch.bool, device=device),
             credit=credit.to(device),
             decided=decided.to(device),
-            term_values={
-                term.name: torch.tensor(
-                    [math.nan if s.value is None else s.value for s in of_term], dtype=torch.float32, device=device
-                )
-                for term, of_term in zip(self.terms, scores, strict=True)
-            },
+            term_values=term_values,
             reasons=reasons,
         )
 

@@ -17,7 +17,6 @@ from lit_rl.rewards.python_prefix import find_rejected_token, is_blank
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.rewards.token_credit import (
     SourceMap,
-    texts_and_judgements,
     utf8_bytes,
     valueless_score_unless_python,
 )
@@ -85,8 +84,8 @@ class LintReward(RewardTerm):
         failed: dict[str, str] = {}
         self._collect_findings([source for source in sources if _is_encodable(source)], findings, failed)
         findings |= {source: [_NOT_TEXT] for source in sources if not _is_encodable(source)}
-        pairs = zip(known, texts_and_judgements(completions, judgements), strict=True)
-        return [score or self._score(text, judgement, findings, failed) for score, (text, judgement) in pairs]
+        rows = zip(known, completions.texts, judgements, strict=True)
+        return [score or self._score(text, judgement, findings, failed) for score, text, judgement in rows]
 
     def _collect_findings(self, sources: list[str], findings: dict[str, list[Finding]], failed: dict[str, str]) -> None:
         """Findings of each source, in order of their places; sources on which ruff fails, with its message.

@@ -12,7 +12,7 @@ from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.graders import Grader
 from lit_rl.rewards.similarity import NO_REFERENCE
 from lit_rl.rewards.term import RewardTerm, TermScore, reference_of
-from lit_rl.rewards.token_credit import texts_and_judgements, utf8_bytes
+from lit_rl.rewards.token_credit import utf8_bytes
 from lit_rl.types import Completions, Judgement
 
 TEMPLATE = """\
@@ -71,7 +71,7 @@ class LLMJudgeReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         found: list[TermScore | str] = []  # of each row the score, or its prompt
-        for text, judgement in texts_and_judgements(completions, judgements):
+        for text, judgement in zip(completions.texts, judgements, strict=True):
             if "reference" in self._fields and reference_of(judgement.problem) is None:
                 found.append(NO_REFERENCE)
             elif judgement.program is None:

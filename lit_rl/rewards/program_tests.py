@@ -10,7 +10,7 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.rewards.token_credit import score_charging_line, texts_and_judgements, valueless_score_if_unjudged
+from lit_rl.rewards.token_credit import score_charging_line, valueless_score_if_unjudged
 from lit_rl.signature_check import FiniteFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -69,15 +69,15 @@ class TestsReward(RewardTerm):
             raise UsageError(f"TestsReward needs tests, but the check is {type(problem.check).__name__}")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [
-            valueless_score_if_unjudged(judgement) or self._score(text, judgement)
-            for text, judgement in texts_and_judgements(completions, judgements)
-        ]
-
-    def _score(self, text: str, judgement: Judgement) -> TermScore:
-        value = self._outcome_value(judgement.problem.check, judgement.outcome)
         full = self.grades[Verdict.PASSED] if self.mode == "graded" else 1.0
-        return score_charging_line(text, judgement, value, full, at_once=self.mode == "all")
+        scores = []
+        for text, judgement in zip(completions.texts, judgements, strict=True):
+            score = valueless_score_if_unjudged(judgement)
+            if score is None:
+                value = self._outcome_value(judgement.problem.check, judgement.outcome)
+                score = score_charging_line(text, judgement, value, full, at_once=self.mode == "all")
+            scores.append(score)
+        return scores
 
     def _outcome_value(self, check: Check, outcome: Outcome) -> float:
         if self.mode == "graded":

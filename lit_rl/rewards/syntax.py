@@ -8,11 +8,10 @@ from lit_rl.rewards.python_prefix import find_rejected_token, is_blank
 from lit_rl.rewards.term import ALL_TEXT, RewardTerm, TermScore
 from lit_rl.rewards.token_credit import (
     SourceMap,
-    texts_and_judgements,
     utf8_bytes,
     valueless_score_unless_python,
 )
-from lit_rl.types import Completions, Judgement, StopReason
+from lit_rl.types import Completions, Judgement
 
 
 class SyntaxReward(RewardTerm):
@@ -28,12 +27,8 @@ class SyntaxReward(RewardTerm):
     reads_python = True
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        cut = [reason is StopReason.LENGTH for reason in completions.stop_reasons]
-        pairs = zip(texts_and_judgements(completions, judgements), cut, strict=True)
-        return [
-            valueless_score_unless_python(judgement) or _score(text, judgement, truncated)
-            for (text, judgement), truncated in pairs
-        ]
+        rows = zip(completions.texts, judgements, completions.truncated.tolist(), strict=True)
+        return [valueless_score_unless_python(judged) or _score(text, judged, cut) for text, judged, cut in rows]
 
 
 def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:

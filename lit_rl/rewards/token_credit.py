@@ -41,7 +41,7 @@ from lit_rl.execution.interface import Verdict
 from lit_rl.execution.program import BoundedParser, split_future_imports
 from lit_rl.math.masking import last_token_mask
 from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
-from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Program, int64_tensor
+from lit_rl.types import ByteSpan, ByteSpans, Judgement, Program, int64_tensor
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _WORD = re.compile(rb"[\w\x80-\xff]*")
@@ -171,26 +171,7 @@ def valueless_score_unless_python(judgement: Judgement) -> TermScore | None:
     return None if language == "python" else TermScore(None, reason=f"the term does not read {language}")
 
 
-def texts_and_judgements(completions: Completions, judgements: Sequence[Judgement]) -> list[tuple[str, Judgement]]:
-    """Text and judgement of each row."""
-    return list(zip(completions.texts, judgements, strict=True))
-
-
 _ROUNDING = 1e-12
-
-
-class CreditParts(NamedTuple):
-    """A completion's reward before it is put on tokens.
-
-    Args:
-        flagged: [T] float64, parts of what has places, each evenly over the tokens of its place or turn.
-        decided: [T] float64, parts of the same, each on the token by which its place was decided; for a turn its last.
-        rest: what has no place.
-    """
-
-    flagged: Tensor
-    decided: Tensor
-    rest: float
 
 
 class _SpanReward(NamedTuple):
@@ -242,10 +223,15 @@ class TokenCredit:
         first, after = self._overlapping_range(int64_tensor([start]), int64_tensor([end]))
         return self._tokens[int(first) : int(after)]
 
-    def split_scores(self, scores: Sequence[tuple[float, TermScore]]) -> CreditParts:
-        """Split a sum of terms into parts at their tokens, parts at the tokens that decided them, and the rest."""
+    def split_scores(self, scores: Sequence[tuple[float, TermScore]]) -> tuple[Tensor, Tensor]:
+        """Put a sum of weighted terms on tokens.
+
+        Returns:
+            credit: [T] float64, what has places evenly over the tokens of its place or turn, the rest over the program.
+            decided: [T] float64, what has places on the token by which its place was decided; for a turn its last.
+        """
         rest = [weight * (score.value or 0.0) for weight, score in scores]
-        flagged, decided = torch.zeros(2, self._length, dtype=torch.float64)
+        credit, decided = torch.zeros(2, self._length, dtype=torch.float64)
         places = []
         for weight, score in scores:
             for span in score.spans:
@@ -253,19 +239,14 @@ class TokenCredit:
             for value, (first, after) in zip(score.turn_values, self._turns, strict=False):
                 places.append(_SpanReward(first, after, weight * value, is_turn=True))
         if places:
-            has_tokens = self._add_amounts(places, flagged, decided)
+            has_tokens = self._add_amounts(places, credit, decided)
             rest += [-place.amount for place, found in zip(places, has_tokens, strict=True) if found]
         left = math.fsum(rest)
-        covered = abs(left) <= _ROUNDING * math.fsum(map(abs, rest))
-        return CreditParts(flagged, decided, 0.0 if covered else left)
+        if abs(left) > _ROUNDING * math.fsum(map(abs, rest)):
+            credit[self.evenly] += left / max(len(self.evenly), 1)
+        return credit, decided
 
-    def credit_per_token(self, parts: CreditParts) -> Tensor:
-        """[T] credit: parts with places on their tokens, and the rest evenly over the program."""
-        count = len(self.evenly)
-        each = torch.tensor([parts.rest / max(count, 1)], dtype=torch.float64)
-        return parts.flagged.index_add(0, self.evenly, each.expand(count))
-
-    def _add_amounts(self, places: Sequence[_SpanReward], flagged: Tensor, decided: Tensor) -> list[bool]:
+    def _add_amounts(self, places: Sequence[_SpanReward], credit: Tensor, decided: Tensor) -> list[bool]:
         """Add the amounts of places to their tokens; False for a place that has none."""
         starts, ends = int64_tensor(place.start for place in places), int64_tensor(place.end for place in places)
         is_turn = torch.tensor([place.is_turn for place in places])
@@ -276,7 +257,7 @@ class TokenCredit:
         first = torch.where(is_turn, len(self._tokens) + starts, first)
         counts = torch.where(is_turn, len(self._tokens) + ends, after) - first
         # index_add_ on the CPU is a loop: a token's parts are added in the order of the places.
-        flagged.index_add_(0, positions[_expand_ranges(first, counts)], (amounts / counts).repeat_interleave(counts))
+        credit.index_add_(0, positions[_expand_ranges(first, counts)], (amounts / counts).repeat_interleave(counts))
         found = counts > 0
         deciding = positions[(first + counts - 1)[found]]  # of a turn
         spans = ~is_turn[found]

@@ -1,19 +1,17 @@
-"""An environment gives the next message after each turn, or ends the row; a conversation is the row that grows."""
+"""An environment gives the next message after each turn, or ends the row."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.signature_check import PositiveInt, TypedArguments
-from lit_rl.types import Judgement, Problem, Program, StopReason, Turn
+from lit_rl.types import Problem, Program, StopReason
 
 
 @dataclass(frozen=True)
@@ -76,10 +74,6 @@ class Environment(TypedArguments, ABC):
             return str(error)
         return ""
 
-    def leaves_room(self, num_tokens: int) -> bool:
-        """Return whether a prompt of this many tokens leaves room for at least one more token in the row."""
-        return self.max_row_tokens is None or num_tokens < self.max_row_tokens
-
     @abstractmethod
     def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
         """The next message to the policy.
@@ -122,55 +116,3 @@ class SingleTurn(Environment):
     def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
         """Nothing."""
         return None
-
-
-@dataclass(eq=False)
-class Conversation:
-    """A row of the rollout that is being written."""
-
-    problem: Problem
-    group: int
-    sample: int
-    prompt_ids: tuple[int, ...]
-    max_turns: int = 1
-    ids: array[int] = field(default_factory=lambda: array("q"))
-    chosen: bytearray = field(default_factory=bytearray)  # 1 for what the policy chose
-    logprobs: array[float] = field(default_factory=lambda: array("d"))
-    turns: list[Turn] = field(default_factory=list)
-    programs: list[Program | None] = field(default_factory=list)
-    outcomes: list[Future[Outcome]] = field(default_factory=list)
-    shown: list[Future[Outcome] | None] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
-
-    def add_turn(self, ids: Sequence[int], logprobs: Sequence[float], turn: Turn, version: int) -> None:
-        """Append a turn of the policy."""
-        self.ids += array("q", ids)
-        self.chosen.extend(b"\1" * len(ids))
-        self.logprobs += array("d", logprobs)
-        self.turns.append(turn)
-        self.versions.append(version)
-
-    def add_observation_ids(self, ids: Sequence[int]) -> None:
-        """Append a message of the environment; not sampled by the policy, it has no log-probabilities."""
-        self.ids += array("q", ids)
-        self.chosen.extend(b"\0" * len(ids))
-        self.logprobs += array("d", [0.0]) * len(ids)
-
-    @property
-    def has_known_outcomes(self) -> bool:
-        """True if every outcome that the environment may use is known."""
-        return all(outcome is None or outcome.done() for outcome in self.shown)
-
-    def attempts(self) -> list[Attempt]:
-        """All turns so far, as the environment sees them."""
-        return [
-            Attempt(turn.text, turn.stop_reason, program, None if shown is None else shown.result())
-            for turn, program, shown in zip(self.turns, self.programs, self.shown, strict=True)
-        ]
-
-    def wait_for_judgements(self) -> tuple[Judgement, ...]:
-        """One judgement per turn; waits for programs that still run."""
-        return tuple(
-            Judgement(self.problem, program, outcome.result())
-            for program, outcome in zip(self.programs, self.outcomes, strict=True)
-        )

@@ -141,13 +141,13 @@ class RolloutCollector:
 
     def accepts_problem(self, problem: Problem) -> bool:
         """Return whether a problem's prompt leaves room to write, by the policy's and the environment's limits."""
-        codec, unlimited = self.policy.codec, self.environment.max_row_tokens is None
+        codec, limit = self.policy.codec, self.environment.max_row_tokens
         ids = codec.encode(problem)
         if not ids:
             raise UsageError(f"the prompt of problem {problem.task_id} has no tokens: give the policy one to continue")
         if self.environment.max_turns > 1 and not isinstance(problem.prompt, str):
             codec.encode_message(problem, (), StopReason.LENGTH, "")  # raises if the template rewrites earlier turns
-        return codec.accepts_problem(problem) and (unlimited or self.environment.leaves_room(len(ids)))
+        return codec.accepts_problem(problem) and (limit is None or len(ids) < limit)
 
     # -- rollouts ------------------------------------------------------------------------------------------
 

@@ -59,11 +59,11 @@ def add_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask:
         return
     gap, ratios, count = difference.abs(), difference.exp(), difference.numel()
     means.add_sum(GAP, gap.sum(), count)
-    means.add_largest(LARGEST, float(gap.max()))
+    means.add_extreme(LARGEST, float(gap.max()), max)
     means.add_sum(_RATIO, ratios.sum(), count)
     means.add_sum(_SQUARE, ratios.square().sum(), count)
-    means.add_smallest("sampling/importance_ratio/min", float(ratios.min()))
-    means.add_largest("sampling/importance_ratio/max", float(ratios.max()))
+    means.add_extreme("sampling/importance_ratio/min", float(ratios.min()), min)
+    means.add_extreme("sampling/importance_ratio/max", float(ratios.max()), max)
 
 
 def add_effective_sample_size(values: dict[str, float]) -> dict[str, float]:

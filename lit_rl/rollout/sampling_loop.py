@@ -9,30 +9,71 @@ Letters: B problems, G samples of each, N = B * G rows.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 
-from lit_rl.engines.engine import Engine, Session, check_generation
+from lit_rl.engines.engine import Engine, Session
 from lit_rl.errors import UsageError
-from lit_rl.execution.interface import ProgramRunner
+from lit_rl.execution.interface import Outcome, ProgramRunner
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.rollout.environment import (
-    Conversation,
-    Environment,
-    SingleTurn,
-    feedback_check,
-)
+from lit_rl.rollout.environment import Attempt, Environment, SingleTurn, feedback_check
 from lit_rl.rollout.records import Judge, Rollout, find_program
 from lit_rl.training.progress import Progress
-from lit_rl.types import Completions, Generation, Problem, Request, Sampling, StopReason, Turn
+from lit_rl.types import Completions, Generation, Judgement, Problem, Program, Request, Sampling, StopReason, Turn
+
+
+@dataclass(eq=False)
+class Conversation:
+    """A row of the rollout that is being written."""
+
+    problem: Problem
+    group: int
+    sample: int
+    prompt_ids: tuple[int, ...]
+    max_turns: int = 1
+    ids: array[int] = field(default_factory=partial(array, "q"))
+    chosen: bytearray = field(default_factory=bytearray)  # 1 for what the policy chose
+    logprobs: array[float] = field(default_factory=partial(array, "d"))
+    turns: list[Turn] = field(default_factory=list)
+    programs: list[Program | None] = field(default_factory=list)
+    outcomes: list[Future[Outcome]] = field(default_factory=list)
+    shown: list[Future[Outcome] | None] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+
+    def add_observation_ids(self, ids: Sequence[int]) -> None:
+        """Append a message of the environment; not sampled by the policy, it has no log-probabilities."""
+        self.ids += array("q", ids)
+        self.chosen.extend(b"\0" * len(ids))
+        self.logprobs += array("d", [0.0]) * len(ids)
+
+    @property
+    def has_known_outcomes(self) -> bool:
+        """True if every outcome that the environment may use is known."""
+        return all(outcome is None or outcome.done() for outcome in self.shown)
+
+    def attempts(self) -> list[Attempt]:
+        """All turns so far, as the environment sees them."""
+        return [
+            Attempt(turn.text, turn.stop_reason, program, None if shown is None else shown.result())
+            for turn, program, shown in zip(self.turns, self.programs, self.shown, strict=True)
+        ]
+
+    def wait_for_judgements(self) -> tuple[Judgement, ...]:
+        """One judgement per turn; waits for programs that still run."""
+        return tuple(
+            Judgement(self.problem, program, outcome.result())
+            for program, outcome in zip(self.programs, self.outcomes, strict=True)
+        )
 
 
 def pad_conversations(conversations: Sequence[Conversation], pad_id: int, device: torch.device) -> Completions:
@@ -163,18 +204,48 @@ def sample_rows(
     conversations = []
     for group, problem in enumerate(problems):
         prompt = policy.codec.encode_fitting_prompt(problem)
-        if not environment.leaves_room(len(prompt)):
+        if environment.max_row_tokens is not None and len(prompt) >= environment.max_row_tokens:
             raise UsageError(
                 f"the prompt of problem {problem.task_id} has {len(prompt)} tokens, but max_row_tokens of "
                 f"{type(environment).__name__} is {environment.max_row_tokens}: raise it, or leave the problem out"
             )
-        turns = 1 if environment.reason_unplayable(problem) else environment.max_turns
+        turns = environment.max_turns
+        if turns > 1 and environment.reason_unplayable(problem):
+            turns = 1
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
     with engine.session(policy, sampling) as session:
         judge = Judge(runner, every_case)
         loop = _SamplingLoop(policy.codec, session, judge, sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
     return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)
+
+
+_ROUNDING = 1e-3
+"""Log-probabilities of certain tokens come out above 0 by this much at most, in half precision."""
+
+
+def _check_generation(answer: Generation, request: Request | None, codec: Codec, name: str) -> None:
+    """Raise if an engine's answer is not what was asked for: ``request`` is the open request of its row, if any."""
+    ids, eos_ids = answer.ids, codec.eos_ids
+    if request is None:
+        fault = "which is not being asked for: answer each request once, with its own row"
+    elif not 1 <= len(ids) <= request.max_tokens:
+        fault = f"with {len(ids)} ids, but 1 to {request.max_tokens} were asked for"
+    elif len(answer.logprobs) != len(ids):
+        fault = f"with {len(answer.logprobs)} log-probabilities for {len(ids)} ids: give one for each, EOS included"
+    elif odd := {type(one) for one in (*ids, *answer.logprobs) if not isinstance(one, int | float)}:
+        fault = f"with numbers of type {odd.pop().__name__}: give plain int and float, as .tolist() does"
+    elif not all(-math.inf < one <= _ROUNDING for one in answer.logprobs):
+        fault = "with a log-probability that is no number of at most 0"
+    elif min(ids) < 0 or (codec.num_ids is not None and max(ids) >= codec.num_ids):
+        fault = f"with an id outside the policy's vocabulary of {codec.num_ids}"
+    elif answer.reason is StopReason.EOS and eos_ids and ids[-1] not in eos_ids:
+        fault = f"with the reason eos, but its last id is {ids[-1]}: keep the id of EOS, one of {sorted(eos_ids)}"
+    elif not eos_ids.isdisjoint(ids[:-1]):
+        fault = f"with ids after EOS: end a completion at each of {sorted(eos_ids)}"
+    else:
+        return
+    raise UsageError(f"{name}.step answered row {answer.row}, {fault}")
 
 
 @dataclass(eq=False)
@@ -250,11 +321,15 @@ class _SamplingLoop:
         return min(self.sampling.max_tokens, left)
 
     def append_turn(self, generation: Generation) -> None:
-        check_generation(generation, self.open.pop(generation.row, None), self.codec, type(self.session).__name__)
+        _check_generation(generation, self.open.pop(generation.row, None), self.codec, type(self.session).__name__)
         conversation = self.conversations[generation.row]
         problem = conversation.problem
         turn = _build_turn(conversation, len(conversation.ids), generation.ids, generation.reason, self.codec)
-        conversation.add_turn(generation.ids, generation.logprobs, turn, generation.weights_version)
+        conversation.turns.append(turn)
+        conversation.ids += array("q", generation.ids)
+        conversation.chosen += b"\1" * len(generation.ids)
+        conversation.logprobs += array("d", generation.logprobs)
+        conversation.versions.append(generation.weights_version)
         program = find_program(problem, turn.text, turn.in_thought)
         conversation.programs.append(program)
         conversation.outcomes.append(self.judge.start_program(problem, program, problem.check))

@@ -83,6 +83,7 @@ class Progress:
         update: optimizer steps done, out of this rollout's ``updates``.
         part: micro-batches done, out of the current update's ``parts``.
         seconds: seconds of each finished phase since the last :meth:`begin`.
+        queue_seconds: seconds that each judged program waited: from submission to verdict, less its run time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -95,11 +96,6 @@ class Progress:
     def num_judged(self) -> int:
         """Turns that have a verdict, of :attr:`turns`."""
         return len(self._verdicts)
-
-    @property
-    def queue_seconds(self) -> list[float]:
-        """Seconds that each judged program waited: from submission to verdict, less its run time."""
-        return list(self._waits)
 
     @property
     def elapsed(self) -> float:
@@ -132,7 +128,7 @@ class Progress:
         """Count a finished turn, and its verdict as soon as it is known."""
         self.turns += 1
         self.tokens += tokens
-        runs, submitted, verdicts, waits = not outcome.done(), self._clock(), self._verdicts, self._waits
+        runs, submitted, verdicts, waits = not outcome.done(), self._clock(), self._verdicts, self.queue_seconds
 
         def count(outcome: Future[Any]) -> None:  # from one of several threads
             verdicts.append(None)  # atomic, unlike += 1
@@ -148,5 +144,5 @@ class Progress:
         self.seconds: dict[Phase, float] = {}
         # New lists: a late verdict belongs to the previous rollout.
         self._verdicts: list[None] = []
-        self._waits: list[float] = []
+        self.queue_seconds: list[float] = []
         self._started = self._since

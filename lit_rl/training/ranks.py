@@ -9,7 +9,7 @@ numbers of chunks. For sampling a model is whole again, and in eval mode.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -71,8 +71,7 @@ class Means:
     def __init__(self) -> None:
         self._sums: dict[str, float] = defaultdict(float)
         self._counts: dict[str, float] = defaultdict(float)
-        self._largest: dict[str, float] = {}
-        self._smallest: dict[str, float] = {}
+        self._extremes: dict[str, tuple[Callable[[float, float], float], float]] = {}
         self._waiting: list[tuple[str, Tensor, Tensor | float]] = []
 
     def add(self, values: Mapping[str, Tensor | float], count: Tensor | float = 1.0) -> None:
@@ -99,13 +98,10 @@ class Means:
             for (name, *_), total, count in zip(waiting, numbers[::2], numbers[1::2], strict=True):
                 self.add_sum(name, total, count)
 
-    def add_largest(self, name: str, value: float) -> None:
-        """Keep the largest value that was ever given under a name."""
-        self._largest[name] = max(value, self._largest.get(name, value))
-
-    def add_smallest(self, name: str, value: float) -> None:
-        """Keep the smallest value that was ever given under a name."""
-        self._smallest[name] = min(value, self._smallest.get(name, value))
+    def add_extreme(self, name: str, value: float, choose: Callable[[float, float], float]) -> None:
+        """Keep the largest value that was ever given under a name, or the smallest: ``choose`` is max or min."""
+        _, before = self._extremes.get(name, (choose, value))
+        self._extremes[name] = choose, choose(value, before)
 
     def merge(self, other: Means) -> None:
         """Add another's sums, counts and extremes."""
@@ -113,27 +109,24 @@ class Means:
         for name, total in other._sums.items():
             self._sums[name] += total
             self._counts[name] += other._counts[name]
-        self._merge_extremes(other._largest, other._smallest)
-
-    def _merge_extremes(self, largest: Mapping[str, float], smallest: Mapping[str, float]) -> None:
-        for name, value in largest.items():
-            self.add_largest(name, value)
-        for name, value in smallest.items():
-            self.add_smallest(name, value)
+        for name, (choose, value) in other._extremes.items():
+            self.add_extreme(name, value, choose)
 
     def reduce(self, device: torch.device) -> dict[str, float]:
         """Means over all ranks, also of names that only some ranks have."""
         self._read_devices()
         # A rank with nothing to do has fewer names, and the sums must line up.
-        names = sorted({name for of_rank in gather_over_ranks(sorted(self._sums)) for name in of_rank})
+        names = sorted(set().union(*gather_over_ranks(list(self._sums))))
         both = torch.tensor([[self._sums[n] for n in names], [self._counts[n] for n in names]], dtype=torch.float64)
         if device.type != "mps":
             both = both.to(device)
         sums, counts = sum_over_ranks(both)
-        for largest, smallest in gather_over_ranks((self._largest, self._smallest)):
-            self._merge_extremes(largest, smallest)
         found = {n: s / c for n, s, c in zip(names, sums.tolist(), counts.tolist(), strict=True) if c > 0}
-        return found | self._largest | self._smallest
+        for of_rank in gather_over_ranks(self._extremes):
+            for name, (choose, value) in of_rank.items():
+                self.add_extreme(name, value, choose)
+                found[name] = self._extremes[name][1]
+        return found
 
 
 @contextmanager

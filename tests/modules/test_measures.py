@@ -24,7 +24,7 @@ from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.math.losses import TruncatedWeights
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Objective, RolloutConfig, RolloutModule
-from lit_rl.modules.rollout_metrics import add_entropy_estimate, metrics_of_rollout
+from lit_rl.reports.summary import add_entropy_estimate, metrics_of_rollout
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.rollout_collector import RolloutCollector

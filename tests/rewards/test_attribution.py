@@ -34,7 +34,7 @@ def places(start: int | None = None, end: int = 0) -> TokenCredit:
 
 
 def credit(places: TokenCredit, scores: list[tuple[float, TermScore]]) -> list[float]:
-    return places.credit_per_token(places.split_scores(scores)).tolist()
+    return places.split_scores(scores)[0].tolist()
 
 
 def flagged(places: TokenCredit, start: int, end: int) -> list[int]:
@@ -95,9 +95,9 @@ def test_only_the_last_turn_is_flagged_and_gets_the_rest() -> None:
     mask = (True, False, False, *MASK)
     last = of(TOKENS, mask, Program("", 2, 8), start=3)
     assert flagged(last, 3, 5) == [4, 5]
-    parts = last.split_scores([(1.0, TermScore(-1.0, (Span(0, 2, -0.4),)))])
-    assert last.credit_per_token(parts).tolist() == pytest.approx([0, 0, 0, -0.4, -0.2, -0.2, -0.2, 0, 0])
-    assert parts.decided.tolist() == pytest.approx([0, 0, 0, 0, -0.4, 0, 0, 0, 0])
+    on_tokens, decided = last.split_scores([(1.0, TermScore(-1.0, (Span(0, 2, -0.4),)))])
+    assert on_tokens.tolist() == pytest.approx([0, 0, 0, -0.4, -0.2, -0.2, -0.2, 0, 0])
+    assert decided.tolist() == pytest.approx([0, 0, 0, 0, -0.4, 0, 0, 0, 0])
     without = of(TOKENS, mask, start=3)
     assert credit(without, [(1.0, TermScore(1.0))]) == pytest.approx([0, 0, 0, *[0.2] * 5, 0])
 

@@ -21,7 +21,7 @@ from support.small_runs import Words, adam, build_module, quiet_trainer
 from lit_rl import evaluate
 from lit_rl.callbacks import Checkpointing
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.modules.rollout_metrics import add_times_and_memory
+from lit_rl.reports.summary import add_times_and_memory
 from lit_rl.training import host_memory
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means

@@ -9,7 +9,7 @@ from lit_rl.data.robots.robot_checks import RobotCheck
 from lit_rl.errors import UsageError
 from lit_rl.rewards.program_tests import merge_grades
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.rewards.token_credit import score_charging_line, texts_and_judgements, valueless_score_if_unjudged
+from lit_rl.rewards.token_credit import score_charging_line, valueless_score_if_unjudged
 from lit_rl.signature_check import FiniteFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -48,9 +48,9 @@ class SimulatorReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         values = [self.grades[judgement.outcome.robot_verdict or "python_error"] for judgement in judgements]
-        rows = zip(texts_and_judgements(completions, judgements), values, strict=True)
+        rows = zip(completions.texts, judgements, values, strict=True)
         return [
             valueless_score_if_unjudged(judgement)
             or score_charging_line(text, judgement, value, self.grades["success"])
-            for (text, judgement), value in rows
+            for text, judgement, value in rows
         ]

@@ -211,7 +211,9 @@ class TextCodec(Codec):
         )
 
     def contains_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
-        last = token_to_bytes(self.tokenizer, ids[-1]) if stop_strings else b""
+        if not stop_strings:
+            return False
+        last = token_to_bytes(self.tokenizer, ids[-1])
         # Without a string's last byte in the last token, nothing need be decoded.
         if not any(string.encode()[-1:] in last or _BROKEN in string for string in stop_strings):
             return False
