@@ -69,13 +69,12 @@ def test_what_proc_shows_of_programs_and_supervisors_belongs_to_root():
 
 def test_signals_to_a_whole_job_do_not_end_a_zygote(sandbox):
     judge = sandbox._workers[0]._process.pid
-    children = Path(f"/proc/{judge}/task/{judge}/children")
-    before = children.read_text()
+    before = suites.children(judge)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM, signal.SIGCONT):
-        for zygote in before.split():  # the compiler's too, where there is one
-            os.kill(int(zygote), number)
+        for zygote in before:  # the compiler's too, where there is one
+            os.kill(zygote, number)
     assert run(sandbox, "print(1)", "1").passed
-    assert children.read_text() == before
+    assert suites.children(judge) == before
 
 
 def test_a_program_makes_no_more_tasks_than_a_worker_may_have(sandbox):

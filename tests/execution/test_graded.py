@@ -3,15 +3,12 @@
 
 import os
 
-import honest_functions
-import honest_objects
+from honest_tests import CASES as HONEST
 from support.named_jobs import judge_named, not_among
 
 from lit_rl.execution import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.judging.graded import result_or_none
-
-HONEST = honest_objects.CASES | honest_functions.CASES
 
 ADDS_ONE = "def f(x): return x + 1"
 LOOPED = "for x in (1, 2):\n    assert f(x) == x + 1\n"

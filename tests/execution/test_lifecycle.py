@@ -189,13 +189,25 @@ def test_too_few_processes_are_an_error_at_start_that_says_what_to_do(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.fixture
+def stress(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("sandbox_stress")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tier", [None, 0])
-def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    run = importlib.import_module("sandbox_stress").run
-    found = run("kills", 3, 10.0, num_workers=4, tier=tier, max_rounds=1)
+def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier, stress):
+    found = stress.run("kills", 3, 10.0, num_workers=4, tier=tier, max_rounds=1)
     assert found.faults == [] and found.verdicts.total() == 200
+
+
+def test_a_programs_garbage_hurts_no_other_program(stress):
+    found = stress.run("garbage", 0, 10.0, num_workers=1, max_rounds=2)
+    assert (found.rounds, found.faults) == (2, [])
+    assert 0 < found.peak < stress.MAX_MEGABYTES
+    assert found.verdicts.total() == 2 * 40 and found.verdicts["passed: passed"] > 0
+    assert not found.verdicts["wrong: passed"] and any(name.startswith("wrong: ") for name in found.verdicts)
 
 
 TRAINER = """
