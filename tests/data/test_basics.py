@@ -1,7 +1,5 @@
 """The embedded task as a DataModule: distinct, disjoint, balanced, the same each time."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

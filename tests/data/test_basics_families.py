@@ -1,7 +1,5 @@
 """The families of the embedded task: right by an independent oracle, and tested hard enough."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import operator

@@ -3,8 +3,6 @@
 Needs the package ``evalplus``.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from itertools import islice

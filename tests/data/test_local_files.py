@@ -1,7 +1,5 @@
 """Folders of data: their splits, configurations, what save_to_disk left there, variables that are not set."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

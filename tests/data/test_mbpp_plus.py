@@ -1,7 +1,5 @@
 """The tests made here are our own source; what they judge in this file is our own functions."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from math import inf, nan
 

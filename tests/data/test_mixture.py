@@ -1,7 +1,5 @@
 """Several tasks in one run: shares, order, resume, ranks, metrics by task."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -115,9 +113,6 @@ def test_what_cannot_be_mixed_is_refused(build: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as refused:
         build()
     assert "\n" not in str(refused.value)
-
-
-# -- in runs -------------------------------------------------------------------------------------------------
 
 
 class Sums(pl.Callback):

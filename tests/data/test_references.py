@@ -1,7 +1,5 @@
 """References of the real data sets, run: what the checks of the DataModules accept and what they refuse."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import gzip

@@ -1,7 +1,5 @@
 """RoboEval and Robo-Instruct, on files made up here and, where there is one, on a real checkout."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

@@ -1,7 +1,5 @@
 """HumanEval-X and MultiPL-E: rows of our own in their formats, judged; and the real rows of HumanEval-X."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

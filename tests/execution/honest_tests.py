@@ -148,7 +148,6 @@ async def fetch(get): return await get() + 1
 async def broken(): raise ValueError('async')
 """
 
-# fmt: off
 _TESTS = {
     _POINT: {
         "class_method": "assert Point.of((3, 4)).y == 4",
@@ -235,5 +234,4 @@ _TESTS = {
         "coroutine_that_fails": "import asyncio\ntry:\n    asyncio.run(broken())\n    found = None\nexcept ValueError as e:\n    found = str(e)\nassert found == 'async'",
     },
 }
-# fmt: on
 CASES = {name: (program, test) for program, tests in _TESTS.items() for name, test in tests.items()}

@@ -1,7 +1,5 @@
 """Declarations of checks, and judging of a kind of check from outside the package."""
 
-from __future__ import annotations
-
 import importlib
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Equality of outputs under each rule, and the cost of comparing them."""
 
-from __future__ import annotations
-
 import builtins
 import random
 import tracemalloc

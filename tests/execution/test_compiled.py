@@ -124,8 +124,6 @@ int main(){
     assert judge(sandbox, program).stdout == "-1 -1 -1 -1"
 
 
-# -- whose fault it is that nothing was compiled ---------------------------------------------------------------
-
 FORGED = "g++: fatal error: Killed signal terminated program cc1plus\\ncompilation terminated.\\n"
 
 

@@ -27,9 +27,6 @@ def run(sandbox, program, stdout="", seconds=5.0, language="python"):
     return sandbox.submit(program, StdioTests((("", stdout),), language, seconds)).result(60)
 
 
-# --- programs ---------------------------------------------------------------------------------------------
-
-
 def test_a_program_cannot_die_as_one_that_was_killed_for_lack_of_memory(sandbox):
     program = """
 import ctypes, os, resource, signal, threading
@@ -172,9 +169,6 @@ def test_tasks_are_limited_by_worker_only_where_the_kernel_counts_them_so(monkey
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
         monkeypatch.setattr(os, "uname", lambda release=release: SimpleNamespace(release=release))
         assert limits.tasks_are_counted_alone(namespaces) is alone, (release, user, namespaces)
-
-
-# --- builds -----------------------------------------------------------------------------------------------
 
 
 NAMESPACES = pytest.mark.parametrize("namespaces", [True, False])

@@ -12,8 +12,6 @@ from lit_rl.execution import AssertTests, Verdict
 MASKED = Verdict.INFRASTRUCTURE_FAILURE
 SEVERAL = "for x in (1, 2):\n"
 
-# --- values that tests run ---------------------------------------------------------------------------------------------
-
 # An object that a program cannot send, but that a test which runs its text would make.
 EQUAL = "type('E', (int,), {'__eq__': lambda s, o: True, '__ne__': lambda s, o: False, '__hash__': lambda s: 0})()"
 # Finds the job's secret and reports a pass in the grader's name, on any descriptor.
@@ -36,7 +34,6 @@ SOURCES = {
     "no_asserts": "__import__('sys').settrace(None) or __import__('builtins').__dict__.update(AssertionError=SystemExit) or 0",
 }
 # Each test runs a text of the program: as an expression, as statements that bind ``g``, or as pickled bytes.
-# fmt: off
 EXPRESSIONS = {
     "eval": SEVERAL + "    assert eval(f(x)) == x + 1\n",
     "eval_by_another_name": "run = eval\n" + SEVERAL + "    assert run(f(x)) == x + 1\n",
@@ -57,7 +54,6 @@ BYTES = {
     "pickle_in_an_object": "import io, pickle\nassert pickle.Unpickler(io.BytesIO(f(2))).load() == 2\n",
     "pickle_in_c": "import _pickle\nassert _pickle.loads(f(2)) == 2\n",
 }
-# fmt: on
 PICKLED = """
 import pickle
 class R:
@@ -131,8 +127,6 @@ def test_a_value_that_names_things_of_the_tests_process_gets_no_hold_of_it(eithe
     assert among(judged(either_sandbox, cases), Verdict.PASSED, MASKED) == {}
 
 
-# --- asserts that cannot fail -------------------------------------------------------------------------------------------
-
 CANNOT_FAIL = [
     "assert (f(1) == 2, 'msg')",
     "assert [f(1) == 2]",
@@ -192,8 +186,6 @@ def test_asserts_that_cannot_fail_are_no_evidence(either_sandbox):
     assert among(outcomes, Verdict.PASSED, MASKED) == {}
 
 
-# --- objects that saw what a test expects -------------------------------------------------------------------------------
-
 # All operators remember what they got; all conversions answer with it.
 SPY = """
 class X:
@@ -238,14 +230,12 @@ ANSWERS = [
     *("r.total == 2", "__import__('math').floor(r) == 2", "__import__('operator').index(r) == 2", "'%d' % r == '2'"),
     *("float(q) == 2", "q.total == 2", "str(f(1)) == '2'", "not not r and not f(1) == 2"),
 ]
-# fmt: off
 OBJECTS = {
     "nothing_was_shown": ("class A:\n    def __len__(s): return 3\ndef f(x): return A()", SEVERAL + "    assert len(f(x)) == 3\n"),
     "methods": ("class A:\n    def __init__(s): s.n = 0\n    def add(s, n): s.n += n\n    def total(s): return s.n\ndef f(x): return A()", "r = f(1)\n" + SEVERAL + "    r.add(x)\nassert r.total() == 3\n"),
     "class_that_the_tests_name": ("class Vec:\n    def __init__(s, x): s.x = x\n    def __add__(s, n): return Vec(s.x + n)\n    def __len__(s): return s.x", "v = Vec(1)\n" + SEVERAL + "    v = v + x\nassert len(v) == 4 and v.x == 4\n"),
     "container_that_the_tests_name": ("class Bag:\n    def __init__(s): s.d = {}\n    def __setitem__(s, k, v): s.d[k] = v\n    def __getitem__(s, k): return s.d[k]\n    def __len__(s): return len(s.d)", "b = Bag()\n" + SEVERAL + "    b[x] = x * x\nassert (b[1], b[2], len(b)) == (1, 4, 2)\n"),
-}
-# fmt: on
+}  # fmt: skip
 
 
 def test_an_object_that_saw_a_value_of_the_tests_proves_nothing_with_it(either_sandbox):

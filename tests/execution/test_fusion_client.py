@@ -7,10 +7,10 @@ import sys
 import tempfile
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from uuid import UUID
 
 import pytest
+from support.http_server import answering
 from support.named_jobs import judge_named
 
 from lit_rl.data.robots.robot_checks import InventedWorlds
@@ -31,14 +31,8 @@ SORTS = "def put(xs):\n    xs.sort()\n"
 HELLO = StdioTests((("", "hello\n"),))
 
 
-def finished(stdout="", stderr="", code=0, seconds=0.01, status="Finished"):
-    result = {
-        "status": status,
-        "return_code": code,
-        "stdout": stdout,
-        "stderr": stderr,
-        "execution_time": seconds,
-    }
+def finished(stdout="", stderr="", code=0, status="Finished"):
+    result = {"status": status, "return_code": code, "stdout": stdout, "stderr": stderr, "execution_time": 0.01}
     good = status == "Finished" and code == 0
     return {"status": "Success" if good else "Failed", "compile_result": None, "run_result": result}
 
@@ -57,62 +51,36 @@ def run_for_real(request):
 
 
 class FusionServer:
-    """Serves on a free port; ``answers`` are given first, one a request: a status number or a content."""
+    """Answers as a Sandbox Fusion server; ``answers`` come first, one a request: a status number or a content."""
 
     def __init__(self, answers=(), answer=run_for_real):
-        self.requests = []
+        self.requests, self.answers, self.answer = [], list(answers), answer
         self.busy = self.max_busy = 0
-        self._lock = threading.Lock()
-        self._answers = list(answers)
-        self._answer = answer
-        outer = self
+        self.lock = threading.Lock()
+        self.serving = answering(self.reply)
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                outer.handle(self)
-
-            def log_message(self, *arguments):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-
-    def handle(self, handler):
-        request = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
-        with self._lock:
-            self.requests.append((handler.path, request))
+    def reply(self, path, headers, request):
+        with self.lock:
+            self.requests.append(request)
             self.busy += 1
             self.max_busy = max(self.max_busy, self.busy)
-            answer = self._answers.pop(0) if self._answers else None
+            content = self.answers.pop(0) if self.answers else None
         try:
-            content = self._answer(request) if answer is None else answer
+            content = self.answer(request) if content is None else content
         finally:
-            with self._lock:
+            with self.lock:
                 self.busy -= 1
         if content == "hang up":
-            handler.connection.close()
-            handler.close_connection = True
-            return
+            return None
         status = content if isinstance(content, int) else 200
-        body = content if isinstance(content, bytes) else json.dumps(content).encode()
-        handler.send_response(status)
-        handler.send_header("Content-Length", str(len(body)))
-        if status == 429:
-            handler.send_header("Retry-After", "0.01")
-        handler.end_headers()
-        handler.wfile.write(body)
+        return status, content if isinstance(content, bytes) else json.dumps(content).encode()
 
     def __enter__(self):
-        self._thread.start()
+        self.url = self.serving.__enter__()
         return self
 
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
+    def __exit__(self, *error):
+        self.serving.__exit__(*error)
 
 
 def client_of(server, **options):

@@ -42,7 +42,6 @@ def test_the_same_tests_fail_where_they_say_otherwise(sandbox):
 
 
 LIES = "class M:\n    def __getattr__(self, name): return lambda *a, **k: True\n"
-# fmt: off
 BENT = {
     "module_math": (LIES + "math = M()\ndef f(x): return 0", "assert math.isclose(f(1), 2)\nassert f(2) == f(2)"),
     "bare_isclose": ("def isclose(*a, **k): return True\ndef f(x): return 0", "for x in (1, 2):\n    assert isclose(f(x), x + 1)"),
@@ -62,15 +61,13 @@ BENT = {
     "string_that_joins_to_anything": ("class S(str):\n    def __eq__(s, o): return True\n    __hash__ = str.__hash__\n    def join(s, x): return S()\ndef f(x): return S('a')", "for x in (1, 2):\n    assert f(x).join('bc') == str(x)"),
     "builtins_that_are_shadowed": ("def abs(x): return 0\ndef all(x): return True\ndef f(x): return x", "assert all(abs(f(x) - 2 * x) < 1e-9 for x in (1, 2))"),
     "exit_caught_by_the_tests": ("import os\ndef f(x): return 2 if x == 1 else os._exit(0)", "for x in (1, 2):\n    try:\n        assert f(x) == x + 1\n    except BaseException:\n        pass\nassert True"),
-}
-# fmt: on
+}  # fmt: skip
 
 
 def test_a_program_cannot_bend_the_tests(sandbox):
     assert not_among(judged_each(sandbox, BENT), "wrong_answer", "exception") == {}
 
 
-# fmt: off
 FAULTY = {
     "no_assert": ("x = f(1)\nprint(x)", "assert nothing"),
     "helper_that_only_computes": ("def assertion(a, b):\n    same = a == b\nassertion(f(1), 3)", "assert nothing"),
@@ -80,7 +77,6 @@ FAULTY = {
     "asserts_that_cannot_fail": ("assert (f(1) == 2, 'wrong')", "assert nothing"),
     "no_case_at_all": ("for x in ():\n    assert f(x) == x + 1", "asserted"),
 }
-# fmt: on
 
 
 def test_a_fault_of_the_tests_is_no_fault_of_the_program(sandbox):
@@ -126,7 +122,6 @@ def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
     assert os.WIFEXITED(good) and len(set(STATUSES.values())) == len(STATUSES)
 
 
-# fmt: off
 SAME_AS_PYTHON = {
     "keys_of_a_dict_as_a_set": ("def f(x): return {1: 2}", "assert set(f(1)) == {1}"),
     "sorted_object": ("class A:\n    def __iter__(s): return iter([2, 1])\ndef f(x): return A()", "assert sorted(f(1)) == [1, 2]"),
@@ -134,8 +129,7 @@ SAME_AS_PYTHON = {
     "name_of_a_builtin_bound_by_the_tests": ("def f(x): return x", "sum = 3\nassert f(sum) == 3"),
     "function_as_an_argument": ("def f(g): return g([1, 2])", "assert f(len) == 2\nassert f(sum) == 3"),
     "order_of_a_set_of_numbers": ("def f(s): return list(s)", "s = {15, 10, 2, 18, 33, 64, 1}\nassert f({15, 10, 2, 18, 33, 64, 1}) == list(s)"),
-}
-# fmt: on
+}  # fmt: skip
 
 
 def test_literal_asserts_mean_what_they_mean_in_python(sandbox):
@@ -154,12 +148,10 @@ def test_a_function_check_that_nothing_calls_does_not_fail_every_program(sandbox
         assert judged(sandbox, "def f(x): return x + 2", test, entry_point).verdict == "wrong_answer", test
 
 
-# fmt: off
 EXPECTS_A_STOP = {
     "handler": "def raises():\n    try:\n        f(2)\n    except StopIteration:\n        return True\nassert raises()\n",
     "unittest": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        with self.assertRaises(StopIteration):\n            f(2)\n        self.assertRaises(StopIteration, f, 2)\n",
 }
-# fmt: on
 
 
 def test_a_test_that_expects_stop_iteration_can_pass(sandbox):

@@ -104,8 +104,6 @@ def test_a_call_too_long_to_be_read_ends_the_program_at_once(client):
     assert trace == [["go_to", "a"]]
 
 
-# --- a supervisor that never waits for a program -----------------------------------------------------------
-
 URGENT = "import socket, threading\ns = socket.socket(fileno=4)\ns.send(b'x', socket.MSG_OOB)\n"
 UNREAD = 'import os\nfor _ in range(9_000): os.write(4, b\'["call","ask",["t"],["d"]]\\n\')\n'
 STALLING = {
@@ -148,9 +146,6 @@ def test_a_trainer_that_hangs_up_is_noticed_whatever_the_program_does(name):
         else:
             assert result.verdict is Verdict.EXCEPTION  # ended as soon as it sent what no honest program does
         hang_up.join()
-
-
-# --- the host's time is the program's ----------------------------------------------------------------------
 
 
 def spend(seconds):

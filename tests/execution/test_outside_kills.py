@@ -109,11 +109,10 @@ def test_memory_that_the_trainer_takes_is_not_the_programs_fault(small_group, tm
 READERS = """
 from dataclasses import dataclass
 from typing import ClassVar
-from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.checks import Check
+from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.supervising import own_limits
 from lit_rl.execution.judging.supervising.child_files import ChildFiles
-from lit_rl.execution.interface import Outcome, Verdict
 
 
 @dataclass(frozen=True)
@@ -247,7 +246,6 @@ def test_programs_hear_what_the_trainer_ignores():
 
 
 LINUX_EXIT = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
-GRADED = AssertTests("for i in (1, 2):\n    assert f(i) == i + 1", timeout_seconds=1.0)
 
 
 def fork_child(run):
@@ -307,13 +305,3 @@ def test_the_zygotes_own_filter_lets_it_look():
     assert os.read(heard, 64) == b"True False"
     os.close(heard)
     assert os.waitpid(zygote, 0)[1] == 0
-
-
-def test_no_program_masks_its_row_by_ending_its_first_thread():
-    source = (
-        "import ctypes, os, threading, time\ndef f(x):\n    threading.Thread(target=time.sleep, args=(9,)).start()\n"
-        f"    os.closerange(3, 64)\n    ctypes.CDLL(None).syscall({LINUX_EXIT}, 0)"
-    )
-    with Sandbox(num_workers=1) as sandbox:
-        outcome = sandbox.submit(source, GRADED).result(60)
-    assert outcome.verdict in (Verdict.EXCEPTION, Verdict.TIMED_OUT), outcome

@@ -26,7 +26,6 @@ def run(sandbox, program, stdin="", stdout="", seconds=5.0):
     return sandbox.submit(program, StdioTests(((stdin, stdout),), timeout_seconds=seconds)).result(60)
 
 
-# fmt: off
 LONG = ("x" * 999 + "\n") * 4000
 # Program, standard input, standard output.
 PRINTS = {
@@ -37,8 +36,7 @@ PRINTS = {
     "nothing of what ran before the fork": ("import linecache, sys\nprint(sys.stdin.read() == '', list(linecache.cache), sorted(globals())[-2:], sys.stdout.tell())", "", "True ['<program>'] ['linecache', 'sys'] 0"),
     # Whole seconds, and two for the zygote to act; without it the program waits until its wall limit.
     "the kernel's limit on CPU seconds": ("import resource, time\nwhile resource.getrlimit(resource.RLIMIT_CPU) != (7, 7): time.sleep(0.01)", "", ""),
-}
-# fmt: on
+}  # fmt: skip
 
 
 def test_programs_print_what_they_print_elsewhere(sandbox):
@@ -140,7 +138,6 @@ def test_packages_can_be_imported_only_when_named():
 
 CHECK = StdioTests((("", "main\nlast\n"),))
 # Ways in which a program may print and end; each prints these two lines.
-# fmt: off
 ENDINGS = {
     "runs_off_the_end": "print('main')\nprint('last')",
     "sys_exit": "import sys\nprint('main')\nprint('last')\nsys.exit()",
@@ -166,7 +163,6 @@ ENDINGS = {
     "os_exit_after_flush": "import os\nprint('main\\nlast', flush=True)\nos._exit(0)",
     "collector_switched_off": "import gc\ngc.disable()\nclass N: pass\nn = N(); n.n = n; n.f = open(1, 'w'); n.f.write('main\\nlast\\n')\ndel n",
 }
-# fmt: on
 
 
 def test_everything_that_was_written_arrives(sandbox):

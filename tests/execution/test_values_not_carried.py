@@ -1,7 +1,5 @@
 """A value that cannot be carried is a wrong answer with a reason, the same in every kind of check."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The token that decides a failure: no program that begins with the same tokens has another reward."""
 
-from __future__ import annotations
-
 import sys
 from bisect import bisect_left
 from collections import Counter

@@ -1,7 +1,5 @@
 """Nothing that a policy writes makes a term hang or crash."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise

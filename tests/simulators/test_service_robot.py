@@ -1,7 +1,5 @@
 """One group of tests for each row of the robot's table of calls."""
 
-from __future__ import annotations
-
 import random
 import re
 
