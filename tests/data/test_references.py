@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 import pytest
-from support.named_jobs import among, judge_named
+from support.named_jobs import among, judge_named, not_among
 
 from lit_rl.data.contests.deepcoder import DeepCoder
 from lit_rl.data.humaneval import HumanEval
@@ -31,15 +31,13 @@ NOT_IN_STANDARD_LIBRARY = ("sortedcontainers", "numpy")
 
 
 def failing(sandbox: Sandbox, problems: Sequence[Problem]) -> set[str]:
-    outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
-    return {p.task_id for p, outcome in zip(problems, outcomes, strict=True) if not outcome.passed}
+    jobs = {problem.task_id: (problem.reference, problem.check) for problem in problems}
+    return set(not_among(judge_named(sandbox, jobs), "passed"))
 
 
 def imports_foreign(problem: Problem) -> bool:
-    lines = problem.reference.split("\n")
-    return any(
-        line.startswith(("from ", "import ")) and name in line for line in lines for name in NOT_IN_STANDARD_LIBRARY
-    )
+    imports = [line for line in problem.reference.split("\n") if line.startswith(("from ", "import "))]
+    return any(name in line for line in imports for name in NOT_IN_STANDARD_LIBRARY)
 
 
 # A match of a regular expression stands for true, and no tests look closer: there the lie is ``None``.
@@ -76,16 +74,16 @@ def lie_once(function, called=[]):
 """
 
 
-def passing_once_wrong(sandbox: Sandbox, problems: Sequence[Problem]) -> list[str]:
-    outcomes = sandbox.judge_many([(wrong_once(problem), problem.check) for problem in problems])
-    return [p.task_id for p, outcome in zip(problems, outcomes, strict=True) if outcome.passed]
+def require_references_pass_and_lies_fail(sandbox: Sandbox, problems: Sequence[Problem]) -> None:
+    assert failing(sandbox, problems) == set()
+    lies = {problem.task_id: (wrong_once(problem), problem.check) for problem in problems}
+    assert among(judge_named(sandbox, lies), "passed") == {}
 
 
 def test_every_humaneval_reference_passes_and_fails_when_it_lies_once(real_data, sandbox):
     problems = HumanEval(str(real_data / HUMANEVAL)).problems("test")
     assert len(problems) == 164
-    assert failing(sandbox, problems) == set()
-    assert passing_once_wrong(sandbox, problems) == []
+    require_references_pass_and_lies_fail(sandbox, problems)
 
 
 # How EvalPlus writes the tests of HumanEval+ (OriginFmt); names of arguments do not matter.
@@ -133,8 +131,7 @@ def test_references_pass_humaneval_plus_without_numpy_and_fail_when_they_lie_onc
     problems = HumanEval(str(file)).problems("test")
     assert len(rows) > 130 and len(problems) > 32
     assert all(isinstance(problem.check, CallTests) for problem in problems)
-    assert failing(sandbox, problems) == set()
-    assert passing_once_wrong(sandbox, problems) == []
+    require_references_pass_and_lies_fail(sandbox, problems)
 
 
 def test_the_instruct_prefix_and_the_function_alone_make_a_whole_program(real_data, sandbox):
@@ -198,15 +195,11 @@ def test_a_sample_of_every_other_set_passes_and_fails_when_it_lies_once(real_dat
         problems = task.problems("test")
         sample = [problem for problem in problems[5 :: len(problems) // 12] if not imports_foreign(problem)]
         assert len(sample) >= 10
-        assert failing(sandbox, sample) == set()
-        assert passing_once_wrong(sandbox, sample) == []
+        require_references_pass_and_lies_fail(sandbox, sample)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "exceptions"),
-    [(FULL, {}), (SANITIZED, {}), (ORIGIN, PLUS_EXCEPTIONS)],
-)
+@pytest.mark.parametrize(("file", "exceptions"), [(FULL, {}), (SANITIZED, {}), (ORIGIN, PLUS_EXCEPTIONS)])
 def test_every_mbpp_reference_passes_but_those_named(real_data, sandbox, file, exceptions):
     problems = MBPP(str(real_data / file), test_split="all").problems("test")
     assert failing(sandbox, problems) == set(exceptions)

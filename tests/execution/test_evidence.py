@@ -33,7 +33,14 @@ SOURCES = {
     "pass_line": f"exec({PASS_LINE!r})",
     "no_asserts": "__import__('sys').settrace(None) or __import__('builtins').__dict__.update(AssertionError=SystemExit) or 0",
 }
-# Each test runs a text of the program: as an expression, as statements that bind ``g``, or as pickled bytes.
+# Each test runs a text of the program: an honest one, a wrong one, or a forged one that is made of a source.
+EXPRESSION = "def f(x): return f'{x} + 1'", "def f(x): return f'{x} + 5'", "def f(x): return {0!r}"
+STATEMENT = "def f(x): return f'g = {x} + 1'", "def f(x): return f'g = {x} + 5'", "def f(x): return 'g = ' + {0!r}"
+PICKLE = (
+    "import pickle\ndef f(x): return pickle.dumps(x)",
+    "import pickle\ndef f(x): return pickle.dumps([x])",
+    "import pickle\nclass R:\n    def __reduce__(self): return eval, ({0!r},)\ndef f(x): return pickle.dumps(R())",
+)
 EXPRESSIONS = {
     "eval": SEVERAL + "    assert eval(f(x)) == x + 1\n",
     "eval_by_another_name": "run = eval\n" + SEVERAL + "    assert run(f(x)) == x + 1\n",
@@ -54,12 +61,7 @@ BYTES = {
     "pickle_in_an_object": "import io, pickle\nassert pickle.Unpickler(io.BytesIO(f(2))).load() == 2\n",
     "pickle_in_c": "import _pickle\nassert _pickle.loads(f(2)) == 2\n",
 }
-PICKLED = """
-import pickle
-class R:
-    def __reduce__(self): return eval, ({0!r},)
-def f(x): return pickle.dumps(R())
-"""
+PROGRAMS = {EXPRESSION: EXPRESSIONS, STATEMENT: STATEMENTS, PICKLE: BYTES}
 
 
 def judged(sandbox, cases):
@@ -69,29 +71,13 @@ def judged(sandbox, cases):
     return judge_named(sandbox, jobs)
 
 
-def _running(name):
-    """A test that runs values, an honest program for it, one that is wrong, and the forged ones by name."""
-    if name in EXPRESSIONS:
-        return EXPRESSIONS[name], "def f(x): return f'{x} + 1'", "def f(x): return f'{x} + 5'", "def f(x): return {0!r}"
-    if name in STATEMENTS:
-        test = STATEMENTS[name]
-        return (
-            test,
-            "def f(x): return f'g = {x} + 1'",
-            "def f(x): return f'g = {x} + 5'",
-            "def f(x): return 'g = ' + {0!r}",
-        )
-    dumps = "import pickle\ndef f(x): return pickle.dumps({})"
-    return BYTES[name], dumps.format("x"), dumps.format("[x]"), PICKLED
-
-
 def test_what_a_program_wrote_does_not_run_where_it_is_judged(either_sandbox):
     honest, others = {}, {}
-    for name in (*EXPRESSIONS, *STATEMENTS, *BYTES):
-        test, right, wrong, forged = _running(name)
-        honest[name] = right, test
-        others |= {(name, way): (forged.format(source), test) for way, source in SOURCES.items()}
-        others[name, "wrong"] = wrong, test
+    for (right, wrong, forged), tests in PROGRAMS.items():
+        for name, test in tests.items():
+            honest[name] = right, test
+            others |= {(name, way): (forged.format(source), test) for way, source in SOURCES.items()}
+            others[name, "wrong"] = wrong, test
     right, others = judged(either_sandbox, honest), judged(either_sandbox, others)
     assert not_among(right, Verdict.PASSED, MASKED) == {}
     assert among(others, Verdict.PASSED) == {}
@@ -101,15 +87,15 @@ def test_what_a_program_wrote_does_not_run_where_it_is_judged(either_sandbox):
 
 def test_values_that_are_only_read_are_no_danger(either_sandbox):
     tests = {
-        "import ast\nassert ast.literal_eval(f(1)) == [1, 2]\n": "def f(x): return '[1, 2]'",
-        "import json\nassert json.loads(f(1)) == [1, 2]\n": "def f(x): return '[1, 2]'",
-        "import pickle\nassert pickle.loads(pickle.dumps([1, 2])) == f(1)\n": "def f(x): return [1, 2]",
-        "assert eval('1 + 1') == f(1)\n": "def f(x): return 2",
-        "import re\npattern = re.compile('a+')\nassert pattern.match(f(1))\n": "def f(x): return 'aa'",
+        "import ast\nassert ast.literal_eval(f(1)) == [1, 2]\n": "'[1, 2]'",
+        "import json\nassert json.loads(f(1)) == [1, 2]\n": "'[1, 2]'",
+        "import pickle\nassert pickle.loads(pickle.dumps([1, 2])) == f(1)\n": "[1, 2]",
+        "assert eval('1 + 1') == f(1)\n": "2",
+        "import re\npattern = re.compile('a+')\nassert pattern.match(f(1))\n": "'aa'",
     }
-    assert not_among(judged(either_sandbox, {test: (program, test) for test, program in tests.items()}), "passed") == {}
-    wrong = judged(either_sandbox, {test: ("def f(x): return 'b'", test) for test in tests})
-    assert among(wrong, "passed") == {}
+    right = {test: (f"def f(x): return {value}", test) for test, value in tests.items()}
+    assert not_among(judged(either_sandbox, right), "passed") == {}
+    assert among(judged(either_sandbox, {test: ("def f(x): return 'b'", test) for test in tests}), "passed") == {}
 
 
 def test_a_value_that_names_things_of_the_tests_process_gets_no_hold_of_it(either_sandbox):
