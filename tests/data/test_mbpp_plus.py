@@ -98,7 +98,6 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("value", "expected", "atol", "passes"), ANSWERS)
 def test_answers_are_close_as_evalplus_has_it(value, expected, atol, passes):
-    """As a case, and as source that compares with the reference."""
     written_out = CallTests((((), expected),), "f", tolerance=atol, as_evalplus=True)
     assert matches(value, expected, written_out) is passes
     reference = f"from math import inf, nan\ndef f():\n    return {expected!r}\n"

@@ -19,8 +19,6 @@ from lit_rl.types import Problem
 
 
 class Letters(TaskDataModule):
-    """A task of some problems."""
-
     def __init__(self, name: str, number: int, check: Any = None, **options: Any) -> None:
         super().__init__(**options)
         self.name, self.number, self.check = name, number, check or TokenTarget()

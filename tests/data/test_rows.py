@@ -14,7 +14,6 @@ ROWS = [{"name": "a", "size": 1}, {"name": "ä\u2028", "size": 2}]
 
 
 def write(path: Path, *rows: dict) -> str:
-    """A data file in the format that its name says."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
         pyarrow = pytest.importorskip("pyarrow")

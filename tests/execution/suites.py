@@ -165,7 +165,6 @@ def descendants(pid):
 
 
 def need_tier(tier):
-    """Skip a test of a tier that cannot be had here."""
     import pytest
 
     try:

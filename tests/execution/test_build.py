@@ -181,7 +181,6 @@ def test_a_tree_is_hidden_where_the_toolchain_is_visible(folder, namespaces, ver
 
 
 def test_a_masked_tree_that_could_not_be_made_is_not_kept(monkeypatch, tmp_path, script_task):
-    """Its masked lines may still be in it."""
     check = script_task()
     monkeypatch.setattr(build, "fill_lines", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):

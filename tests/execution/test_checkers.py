@@ -13,7 +13,6 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ comp
 
 
 def judged(sandbox, checker, outputs, expected="1\n", given="", **settings):
-    """Outcomes of programs that print each output, by output."""
     check = StdioTests(((given, expected),), timeout_seconds=2.0, checker=checker, **settings)
     return judge_named(
         sandbox, {text: (f"import sys\nsys.stdout.buffer.write({text.encode()!r})", check) for text in outputs}

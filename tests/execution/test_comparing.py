@@ -18,7 +18,6 @@ RULES = ("lines", "decimals", "tokens")
 
 
 def rules_of(printed: str, expected: str | tuple[str, ...], tolerance: float = 1e-6) -> set[str]:
-    """The rules under which a program that printed this passes."""
     checks = {rule: StdioTests((("", expected),), compare=rule, tolerance=tolerance) for rule in RULES}
     return {rule for rule, check in checks.items() if same_output(printed.encode(), expected, check)}
 

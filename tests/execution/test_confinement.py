@@ -59,7 +59,7 @@ with Sandbox(1, tier=0) as sandbox:
 
 
 def test_what_proc_shows_of_programs_and_supervisors_belongs_to_root():
-    # Of a process that may be dumped it belongs to its user, who could open it from any other process.
+    """Of a process that may be dumped it belongs to its user, who could open it from any other process."""
     done = suites.as_ordinary_user("-c", OWNERS)
     assert done.stdout.split() == ["0", "0"], done.stderr
 

@@ -65,7 +65,6 @@ PROGRAMS = {EXPRESSION: EXPRESSIONS, STATEMENT: STATEMENTS, PICKLE: BYTES}
 
 
 def judged(sandbox, cases):
-    """Outcomes of programs and tests by name."""
     points = {test: "f" if "def check(" in test else None for _, test in cases.values()}
     jobs = {name: (program, AssertTests(test, points[test], 2.0)) for name, (program, test) in cases.items()}
     return judge_named(sandbox, jobs)

@@ -11,7 +11,6 @@ from uuid import UUID
 
 import pytest
 from support.http_server import answering
-from support.named_jobs import judge_named
 
 from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.execution import (
@@ -38,7 +37,6 @@ def finished(stdout="", stderr="", code=0, status="Finished"):
 
 
 def run_for_real(request):
-    """Handling of a Python program by the server: a process, its output, its exit status."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             done = subprocess.run(
@@ -110,8 +108,8 @@ VERDICTS = (
 
 def test_verdicts_of_a_server_that_runs_the_shim():
     with FusionServer() as server, client_of(server) as client:
-        outcomes = judge_named(client, {i: (program, check) for i, (program, check, _) in enumerate(VERDICTS)})
-    assert [(row, outcomes[i]) for i, row in enumerate(VERDICTS) if outcomes[i].verdict != row[2]] == []
+        outcomes = client.judge_many([(program, check) for program, check, _ in VERDICTS])
+    assert [row for row, outcome in zip(VERDICTS, outcomes, strict=True) if outcome.verdict != row[2]] == []
 
 
 def test_an_argument_that_cannot_cross_is_a_fault_of_ours():
@@ -121,11 +119,13 @@ def test_an_argument_that_cannot_cross_is_a_fault_of_ours():
 
 
 def test_expected_values_are_never_sent():
-    check = CallTests((((1, 2), 77003), ((3, 4), "secret answer")), "add")
+    checks = (
+        CallTests((((1, 2), 77003), ((3, 4), "secret answer")), "add"),
+        AssertTests("assert add(1, 2) == 77003"),
+        StdioTests((("", "secret answer 77003"),)),
+    )
     with FusionServer() as server, client_of(server) as client:
-        client.submit(ADD, check).result(30)
-        client.submit(ADD, AssertTests("assert add(1, 2) == 77003")).result(30)
-        client.submit("print(1)", StdioTests((("", "secret answer 77003"),))).result(30)
+        client.judge_many([(ADD, check) for check in checks])
     sent = json.dumps(server.requests)
     assert "add" in sent
     assert "77003" not in sent and "secret answer" not in sent
@@ -232,7 +232,6 @@ def test_environment_gives_address_and_concurrency(monkeypatch):
 
 
 def test_outcomes_say_what_those_of_the_local_sandbox_say():
-    """Same cases, exception, line and output; only the clock differs."""
     asserts = AssertTests("assert add(1, 2) == 3\nassert add(1, 'x') == 3")
     printed = StdioTests((("1", "1"), ("2", "3"), ("", "")))
     programs = [

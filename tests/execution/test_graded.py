@@ -14,14 +14,8 @@ ADDS_ONE = "def f(x): return x + 1"
 LOOPED = "for x in (1, 2):\n    assert f(x) == x + 1\n"
 
 
-def judged(sandbox, program, test, entry_point=None, **options):
-    return sandbox.submit(program, AssertTests(test, entry_point, **options)).result(60)
-
-
-def judged_each(sandbox, cases, **options):
-    """Outcome of each program and its test, by name."""
-    jobs = {name: (program, AssertTests(test, **options)) for name, (program, test) in cases.items()}
-    return judge_named(sandbox, jobs)
+def judged_each(sandbox, cases):
+    return judge_named(sandbox, {name: (program, AssertTests(test)) for name, (program, test) in cases.items()})
 
 
 def test_honest_programs_pass(sandbox):
@@ -91,23 +85,19 @@ def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
     def line(kind, secret="s"):
         return b'...\n{"kind": "%s", "number": 3, "secret": "%s"}\n' % (kind.encode(), secret.encode())
 
-    def exited(status):
-        return status << 8
-
-    good = exited(STATUSES["passed"])
+    good, bad, killed = STATUSES["passed"] << 8, STATUSES["failed"] << 8, 9
     assert result_or_none(line("passed"), good, "s")["number"] == 3
-    killed = 9
     assert result_or_none(line("failed") + b"..f", killed, "s")["kind"] == "failed", "a later test ran into a limit"
     for content, status in (
         (line("ended"), killed),
         (line("faulty"), killed),
-        (line("failed") + b"x", exited(STATUSES["failed"])),
+        (line("failed") + b"x", bad),
         (b"x" + line("passed"), good),
-        (line("passed"), exited(0)),
-        (line("passed"), exited(STATUSES["failed"])),
+        (line("passed"), 0),
+        (line("passed"), bad),
         (line("failed"), good),
-        (line("passed"), 9),
-        (line("passed"), good | 9),
+        (line("passed"), killed),
+        (line("passed"), good | killed),
         (line("passed", "t"), good),
         (line("passed") * 2, good),
         (b"\n" + line("passed"), good),
@@ -144,8 +134,9 @@ def test_a_function_check_that_nothing_calls_does_not_fail_every_program(sandbox
     nested = "def check(c):\n    for x in (1, 2):\n        assert c(x) == x + 1\ndef run():\n    check(f)\nrun()\n"
     never_run = "def run():\n    check(f)\ndef check(c):\n    for x in (1, 2):\n        assert c(x) == x + 1\n"
     for test, entry_point in ((uncalled, None), (nested, None), (nested, "f"), (never_run, "f")):
-        assert judged(sandbox, "def f(x): return x + 1", test, entry_point).passed, test
-        assert judged(sandbox, "def f(x): return x + 2", test, entry_point).verdict == "wrong_answer", test
+        check = AssertTests(test, entry_point)
+        right, wrong = sandbox.judge_many([(ADDS_ONE, check), ("def f(x): return x + 2", check)])
+        assert (right.verdict, wrong.verdict) == ("passed", "wrong_answer"), test
 
 
 EXPECTS_A_STOP = {
@@ -156,6 +147,7 @@ EXPECTS_A_STOP = {
 
 def test_a_test_that_expects_stop_iteration_can_pass(sandbox):
     stops = "def f(x):\n    if x == 2: raise StopIteration\n    return x + 1\n"
-    for program in (stops, stops.replace("StopIteration", "RuntimeError"), ADDS_ONE):
-        outcomes = judged_each(sandbox, {name: (program, test) for name, test in EXPECTS_A_STOP.items()})
-        assert {outcome.passed for outcome in outcomes.values()} == {program == stops}, program
+    wrong = [stops.replace("StopIteration", "RuntimeError"), ADDS_ONE]
+    cases = {(program, name): (program, test) for program in [stops, *wrong] for name, test in EXPECTS_A_STOP.items()}
+    passed = {how for how, outcome in judged_each(sandbox, cases).items() if outcome.passed}
+    assert passed == {(stops, name) for name in EXPECTS_A_STOP}

@@ -133,7 +133,6 @@ def test_no_program_makes_the_supervisor_wait_or_spin(client, name):
 
 @pytest.mark.parametrize("name", slow_but(("urgent, then waits", "reads no answer and works"), STALLING))
 def test_a_trainer_that_hangs_up_is_noticed_whatever_the_program_does(name):
-    """The program may take minutes."""
     reader, writer = socket.socketpair()
     with reader, contextlib.closing(client_of(reader)) as own:
         hang_up = threading.Timer(0.3, writer.close)
@@ -176,7 +175,6 @@ def test_the_hosts_cpu_seconds_count_as_the_programs(client, monkeypatch, body):
 
 
 def test_seconds_of_the_host_and_of_the_program_are_added_up(client, monkeypatch):
-    """Neither reaches the limit alone."""
     monkeypatch.setattr(sys.modules[__name__], "World", Slow)
     work = "import time\nfor i in range(35):\n    go_to('a')\n    while time.process_time() < 0.01 * i: pass"
     result, trace = run(client, work, timeout_seconds=0.5)

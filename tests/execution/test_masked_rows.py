@@ -230,7 +230,6 @@ def test_the_same_programs_are_not_masked_by_other_checks(sandbox, kind):
 
 
 def judged_alike(sandbox, tests, kinds=tuple(ALIKE)):
-    """Outcomes of the programs that are alike to a broken test, by the test's name and the program's."""
     cases = {(name, kind): (ALIKE[kind], check(test)) for name, test in tests.items() for kind in kinds}
     return judge_named(sandbox, cases)
 

@@ -189,7 +189,6 @@ TO_THE_GRADER = {
 
 @pytest.mark.parametrize("tier", slow_but((1,), [0, 1]))
 def test_urgent_bytes_to_the_grader_mask_no_row(tier):
-    """The grader may wait for the program: the job's limits end both."""
     loop = AssertTests("def check(c):\n    for i in range(9):\n        assert c(i) == i + 1\n", "f", 0.3)
     jobs = {}
     for name, source in TO_THE_GRADER.items():

@@ -69,7 +69,6 @@ CHECKS = {
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    """One with memory for the largest values."""
     with Sandbox(num_workers=2, memory_bytes=1 << 30) as sandbox:
         yield sandbox
 
@@ -118,7 +117,6 @@ LARGE_INTS = {
 
 
 def test_a_value_within_the_limits_is_compared(sandbox):
-    """Ints of millions of digits, too."""
     pairs = []
     for expression in CARRIED.values():
         program = PROGRAM.replace("EXPRESSION", expression)

@@ -29,8 +29,6 @@ from lit_rl.types import Completions, Judgement, Problem, Program
 
 
 class Fixed(FixedScores):
-    """Wants a reference."""
-
     def check_problem(self, problem: Problem) -> None:
         if problem.reference is None:
             raise ValueError("it has no reference")

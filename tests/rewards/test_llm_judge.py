@@ -15,8 +15,6 @@ from lit_rl.rewards.graders import Answer
 
 
 class Says(Grader):
-    """Gives prepared answers and counts what it was asked."""
-
     def __init__(self, *texts: str | None) -> None:
         self.texts = list(texts)
         self.prompts: list[str] = []
@@ -45,7 +43,6 @@ def test_an_answer_without_one_score_is_asked_for_again_and_then_scores_zero(ans
 
 
 def test_no_answer_is_no_zero() -> None:
-    """Neither at once nor when an answer without a score is asked for again."""
     for grader in (Says(None), Says("what?", None)):
         output = grade(LLMJudgeReward(grader), "a = 1")
         assert output.valid.tolist() == [False] and output.reasons == {0: "judge: asleep"}
