@@ -1,7 +1,5 @@
 """The embedded task as a DataModule: distinct, disjoint, balanced, the same each time."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter
@@ -118,7 +116,6 @@ def test_the_sandbox_passes_references_on_public_cases_and_catches_bugs_on_hidde
 
 @pytest.mark.parametrize("split", ["train", "validation"])
 def test_an_untold_constant_stands_in_the_public_case_alone(split: Split) -> None:
-    """In ten of the 26 families."""
     sizes = {"num_public_cases": 1, "num_train_problems": 260, "num_validation_problems": 260}
     answer, problems = (Basics(untold_constants=untold, **sizes).problems(split) for untold in (False, True))
     assert [p.reference.rpartition('"""')[2] for p in problems] == [p.reference.rpartition('"""')[2] for p in answer]

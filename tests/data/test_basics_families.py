@@ -1,7 +1,5 @@
 """The families of the embedded task: right by an independent oracle, and tested hard enough."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import operator
@@ -27,32 +25,9 @@ def keep(slots: Any, values: list[int]) -> list[int]:
     return [value for value in values if bound(slots, value, slots["k"])]
 
 
-def safe_divide(slots: Any, x: int, y: int) -> int:
-    if y == 0:
-        return slots["k"]
-    quotient, remainder = divmod(x, y)
-    return quotient if slots["op"][0] == "//" else remainder
-
-
-def take_steps(values: list[int], start: int, step: int) -> list[int]:
-    return [value for place, value in enumerate(values) if place >= start and (place - start) % step == 0]
-
-
-def repeat_step(slots: Any, x: int) -> int:
-    # k times x -> 2x + c is x * 2^k + c * (2^k - 1).
-    return x * 2 ** slots["k"] + slots["c"] * (2 ** slots["k"] - 1)
-
-
 def pad(slots: Any, text: str) -> str:
     filling = slots["c"] * max(0, slots["k"] - len(text))
     return filling + text if slots["op"][2] == "left" else text + filling
-
-
-def added(slots: Any, table: dict[str, int]) -> dict[str, int]:
-    changed = {slots["w"]: 0} if slots["w"] not in table else {}
-    changed = {**table, **changed}
-    changed[slots["w"]] += slots["k"]
-    return changed
 
 
 # What each docstring asks for, written another way than the reference, from the slots.
@@ -60,7 +35,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "scale_and_add": lambda s, x: sum([x] * s["k"], s["c"]),
     "subtract": lambda s, x: s["c"] * x - s["c"] * s["k"],
     "remainder": lambda s, x: divmod(x, s["k"])[1] == s["c"],
-    "safe_divide": safe_divide,
+    "safe_divide": lambda s, x, y: s["k"] if y == 0 else divmod(x, y)[s["op"][0] != "//"],
     "clamp": lambda s, x: sorted([s["k"], x, s["c"]])[1],
     "between": lambda s, x: x in range(s["k"], s["c"] + 1),
     "near": lambda s, x: bound(s, max(x - s["k"], s["k"] - x), s["c"]),
@@ -72,15 +47,16 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "pad": pad,
     "keep": keep,
     "add_then_scale": lambda s, x: [s["k"] * value + s["k"] * s["c"] for value in x],
-    "every_kth": lambda s, x: take_steps(x, s["c"], s["k"]),
+    "every_kth": lambda s, x: [x[place] for place in range(s["c"], len(x), s["k"])],
     "every_or_some": lambda s, x: len(keep(s, x)) >= (len(x) if s["all"][2] == "every" else 1),
     "item_or_default": lambda s, x: dict(enumerate(x)).get(s["k"], s["c"]),
     "get_or_default": lambda s, x: x[s["w"]] if s["w"] in x else s["k"],
     "keys_by_value": lambda s, x: [key for key in x if bound(s, x[key], s["k"])],
-    "add_to_key": added,
+    "add_to_key": lambda s, x: {**x, s["w"]: sum(x[key] for key in x if key == s["w"]) + s["k"]},
     "sum_range": lambda s, x: sum(i for i in range(s["k"], 400) if i <= x and (i - s["k"]) % s["c"] == 0),
     "total_above": lambda s, x: s["c"] + sum(keep(s, x)),
-    "repeat_step": repeat_step,
+    # k times x -> 2x + c
+    "repeat_step": lambda s, x: x * 2 ** s["k"] + s["c"] * (2 ** s["k"] - 1),
     "replace_if": lambda s, x: s["c"] if bound(s, x, s["k"]) else x,
     "label": lambda s, x: [s["w"], s["c"]][bound(s, x, s["k"])],
     "spread": lambda s, x: bound(s, sorted(x)[-1] - sorted(x)[0], s["k"]),
@@ -93,27 +69,19 @@ def drawn(family: Family, count: int) -> list[tuple[DrawnFunction, Problem]]:
     return [(d, build_problem(d, RenderingSettings(bug_share=0.6))) for d in draws]
 
 
-def function_of(source: str, name: str) -> Callable[..., Any]:
-    namespace: dict[str, Any] = {}
-    exec(source, namespace)  # the families' own source, and mutants of it
-    return namespace[name]
-
-
 def passes(source: str, problem: Problem) -> bool:
-    """Return whether a program of this test passes all cases, run here."""
-    function = function_of(source, problem.check.entry_point)
+    """Whether a program passes all cases: a family's own source or a mutant of it, run here."""
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    function, cases = namespace[problem.check.entry_point], problem.check.cases
     try:
-        return all(
-            repr(function(*copy.deepcopy(arguments))) == repr(expected) for arguments, expected in problem.check.cases
-        )
+        return all(repr(function(*copy.deepcopy(given))) == repr(expected) for given, expected in cases)
     except EXCEPTIONS:
         return False
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_constants(
-    family: Family,
-) -> None:
+def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_constants(family: Family) -> None:
     assert len(FAMILIES) == len(ORACLES) == 28
     for d, problem in drawn(family, 30):
         for arguments, expected in problem.check.cases:
@@ -125,10 +93,8 @@ def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_c
             assert not passes(f"{problem.prompt}    return {constant}\n", problem)
         for parameter in ast.parse(problem.reference).body[0].args.args:  # type: ignore[attr-defined]
             assert not passes(f"{problem.prompt}    return {parameter.arg}\n", problem)
-        # No case can be read in the prompt, which ends with a line.
-        assert ">>>" not in problem.prompt
-        assert problem.prompt.endswith('"""\n')
-        assert problem.program_prefix == problem.prompt
+        assert ">>>" not in problem.prompt, "no case can be read in it"
+        assert problem.prompt.endswith('"""\n') and problem.program_prefix == problem.prompt
         assert problem.fields["demonstration"].startswith("    ")
         assert not problem.fields["demonstration"].endswith("\n")
 

@@ -1,7 +1,5 @@
 """The tokenizer of the embedded task: shipped, reproducible, exact, and cut for copying."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

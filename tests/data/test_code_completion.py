@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from lit_rl.data.numerical.code_completion import SHIPPED_GAPS, CodeCompletion, Gap
 
 

@@ -1,7 +1,5 @@
 """Held-out problems that occur among the training problems."""
 
-from __future__ import annotations
-
 import pytest
 
 from lit_rl.data.contamination import Overlap, find_overlaps

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import ast
 import base64
 import json
@@ -159,50 +157,36 @@ def test_every_real_row_is_read_and_one_statement_shows_a_test(real_data, sandbo
     assert sandbox.judge_many([(shown.reference, shown.public_check)])[0].passed
 
 
-DAYS = ["2024-07-31T22:30:00", "2024-08-01T00:00:00", "2024-09-30T00:00:00", "2024-09-30T00:00:01"]
-WINDOWS = [
-    ({"start_date": "2024-08-01"}, [1, 2, 3]),
-    ({"end_date": "2024-09-30"}, [0, 1, 2]),
-    ({"start_date": "2024-08-01", "end_date": "2024-09-30"}, [1, 2]),
-]
-
-
-@pytest.mark.parametrize(("window", "held"), WINDOWS)
 @pytest.mark.filterwarnings("ignore:left out")
-def test_contests_are_taken_by_date_with_both_ends(tmp_path, window, held):
+def test_contests_are_taken_by_date_with_both_ends(tmp_path):
     """Numbers in task ids stay those of the rows, whatever is left out."""
-    rows = [ROWS["livecodebench"] | {"contest_date": day} for day in DAYS]
-    assert [problem.task_id for problem in load(tmp_path, *rows, **window)] == [f"rows/{n}" for n in held]
+    days = ["2024-07-31T22:30:00", "2024-08-01T00:00:00", "2024-09-30T00:00:00", "2024-09-30T00:00:01"]
+    rows = [ROWS["livecodebench"] | {"contest_date": day} for day in days]
+    first, last = {"start_date": "2024-08-01"}, {"end_date": "2024-09-30"}
+    for window, held in ((first, [1, 2, 3]), (last, [0, 1, 2]), (first | last, [1, 2])):
+        assert [problem.task_id for problem in load(tmp_path, *rows, **window)] == [f"rows/{n}" for n in held]
 
 
 def test_a_program_of_livecodebench_may_leave_out_imports_and_call_itself_deeply(tmp_path, sandbox):
-    test = {"input": "20000\n", "output": "20000\n", "testtype": "stdin"}
-    row = {"question_content": "Count.", "public_test_cases": json.dumps([test]), "private_test_cases": "[]"}
-    (problem,) = load(tmp_path, row)
-    program = (
-        "def f(n):\n    return n and 1 + f(n - 1)\nprint(f(int(stdin.readline())), pow(3, 2, 4) - gcd(3, 1), sep='')\n"
-    )
-    shown = {**test, "output": "200000\n"}
-    (other,) = load(tmp_path, row | {"public_test_cases": json.dumps([shown])})
-    jobs = [(problem.program_prefix + program, problem.check), (other.program_prefix + program, other.check)]
+    row = {"question_content": "Count.", "private_test_cases": "[]"}
+    tests = [[{"input": "20000\n", "output": output, "testtype": "stdin"}] for output in ("20000\n", "200000\n")]
+    problems = load(tmp_path, *(row | {"public_test_cases": json.dumps(one)} for one in tests))
+    count = "def f(n):\n    return n and 1 + f(n - 1)\n"
+    program = f"{count}print(f(int(stdin.readline())), pow(3, 2, 4) - gcd(3, 1), sep='')\n"
+    jobs = [(problem.program_prefix + program, problem.check) for problem in problems]
     assert [outcome.passed for outcome in sandbox.judge_many(jobs)] == [False, True]
 
 
 def test_a_row_or_else_the_task_says_how_output_is_compared(tmp_path):
     row = ROWS["codeforces"]
-    rows = (
-        row,
-        row | {"compare": "tokens", "tolerance": 1e-4},
-        row | {"metadata": {"compare": "tokens"}},
-        row | {"metadata": json.dumps({"compare": "lines"}), "tolerance": "1e-3"},
-    )
-    checks = [problem.check for problem in load(tmp_path, *rows)]
-    assert [(check.compare, check.tolerance) for check in checks] == [
-        ("decimals", 1e-6),
-        ("tokens", 1e-4),
-        ("tokens", 1e-6),
-        ("lines", 1e-3),
-    ]
+    for said, compare, tolerance in (
+        ({}, "decimals", 1e-6),
+        ({"compare": "tokens", "tolerance": 1e-4}, "tokens", 1e-4),
+        ({"metadata": {"compare": "tokens"}}, "tokens", 1e-6),
+        ({"metadata": json.dumps({"compare": "lines"}), "tolerance": "1e-3"}, "lines", 1e-3),
+    ):
+        (problem,) = load(tmp_path, row | said)
+        assert (problem.check.compare, problem.check.tolerance) == (compare, tolerance)
     own = DeepCoder(train=[write_rows(tmp_path, row)], compare="tokens", tolerance=0.5).problems("train")
     assert (own[0].check.compare, own[0].check.tolerance) == ("tokens", 0.5)
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -14,33 +12,36 @@ def write(path: Path, content: str | bytes) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
+# Two arrangements with three thorns, and things that are none.
+FILES = {
+    "CactusBase/Boundary/interface.ccl": "implements: boundary\n",
+    "CactusBase/Boundary/schedule.ccl": "schedule GROUP\n",
+    "CactusBase/Boundary/param.ccl": "INT width\n",
+    "CactusBase/Boundary/README": "Boundary conditions.\n",
+    "CactusBase/Boundary/src/Check.c": "int check(void) { return 0; }\n",
+    "CactusBase/Boundary/src/Boundary.h": "int check(void);\n",
+    "CactusBase/Boundary/src/sub/Radiation.F90": "! Sch\xf6n\nend\n".encode("latin-1"),
+    "CactusBase/Boundary/src/make.code.defn": "SRCS = Check.c\r\n",
+    "CactusBase/Boundary/src/Parser.c": "/* A Bison parser, made by GNU Bison 2.3.  */\nint x;\n",
+    "CactusBase/Boundary/src/Kranc.cc": "/*  File produced by Kranc */\nint y;\n",
+    "CactusBase/Boundary/src/table.h": b"\x7fELF\0\0\0",
+    "CactusBase/Boundary/src/picture.png": b"\x89PNG",
+    "CactusBase/Boundary/src/empty.c": " \n",
+    "CactusBase/Boundary/src/.git/hook.c": "int z;\n",
+    "CactusBase/Boundary/test/other.c": "int in_test;\n",
+    "Examples/Wave/interface.ccl": "\ufeffimplements: wave\n".encode("utf-16"),
+    "Examples/Wave/src/wave.cc": "void wave() {}\n",
+    "Examples/Library/configuration.ccl": "PROVIDES Lib {}\n",
+    "Examples/Library/src/lib.c": "int lib;\n",
+    "Examples/NoThorn/src/a.c": "int a;\n",
+    "Examples/NoSource/interface.ccl": "implements: none\n",
+}
+
+
 @pytest.fixture
 def tree(tmp_path) -> Path:
-    """Two arrangements with three thorns, and things that are none."""
-    boundary = tmp_path / "CactusBase" / "Boundary"
-    write(boundary / "interface.ccl", "implements: boundary\n")
-    write(boundary / "schedule.ccl", "schedule GROUP\n")
-    write(boundary / "param.ccl", "INT width\n")
-    write(boundary / "README", "Boundary conditions.\n")
-    write(boundary / "src" / "Check.c", "int check(void) { return 0; }\n")
-    write(boundary / "src" / "Boundary.h", "int check(void);\n")
-    write(boundary / "src" / "sub" / "Radiation.F90", "! Sch\xf6n\nend\n".encode("latin-1"))
-    write(boundary / "src" / "make.code.defn", "SRCS = Check.c\r\n")
-    write(boundary / "src" / "Parser.c", "/* A Bison parser, made by GNU Bison 2.3.  */\nint x;\n")
-    write(boundary / "src" / "Kranc.cc", "/*  File produced by Kranc */\nint y;\n")
-    write(boundary / "src" / "table.h", b"\x7fELF\0\0\0")
-    write(boundary / "src" / "picture.png", b"\x89PNG")
-    write(boundary / "src" / "empty.c", " \n")
-    write(boundary / "src" / ".git" / "hook.c", "int z;\n")
-    write(boundary / "test" / "other.c", "int in_test;\n")
-    wave = tmp_path / "Examples" / "Wave"
-    write(wave / "interface.ccl", "\ufeffimplements: wave\n".encode("utf-16"))
-    write(wave / "src" / "wave.cc", "void wave() {}\n")
-    only_configuration = tmp_path / "Examples" / "Library"
-    write(only_configuration / "configuration.ccl", "PROVIDES Lib {}\n")
-    write(only_configuration / "src" / "lib.c", "int lib;\n")
-    write(tmp_path / "Examples" / "NoThorn" / "src" / "a.c", "int a;\n")
-    write(tmp_path / "Examples" / "NoSource" / "interface.ccl", "implements: none\n")
+    for name, content in FILES.items():
+        write(tmp_path / name, content)
     return tmp_path
 
 
@@ -59,16 +60,12 @@ def test_every_source_file_that_somebody_wrote_is_a_row(tree):
     ]
 
 
-def test_a_row_has_the_declarations_and_missing_ones_are_empty(tree):
+def test_a_row_has_the_declarations_and_the_rest_of_the_thorn_with_headers_first(tree):
     row = rows(tree)["CactusBase/Boundary", "Check.c"]
     assert (row.interface, row.schedule, row.param) == ("implements: boundary\n", "schedule GROUP\n", "INT width\n")
     assert row.configuration == ""
     assert row.src_code == "int check(void) { return 0; }\n"
     assert rows(tree)["Examples/Library", "lib.c"].configuration == "PROVIDES Lib {}\n"
-
-
-def test_the_context_is_the_rest_of_the_thorn_with_headers_first(tree):
-    row = rows(tree)["CactusBase/Boundary", "Check.c"]
     names = [line[3:] for line in f"{row.documents}\n{row.code}".splitlines() if line.startswith("// ")]
     assert names == ["README", "src/Boundary.h", "src/make.code.defn", "src/sub/Radiation.F90"]
     assert row.documents.startswith("// README\n") and "// " not in row.documents[3:]

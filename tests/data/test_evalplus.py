@@ -3,13 +3,12 @@
 Needs the package ``evalplus``.
 """
 
-from __future__ import annotations
-
+import random
+import re
 from itertools import islice
 from typing import Any
 
 import pytest
-from support.edited_programs import mutated
 from support.named_jobs import judge_named
 
 from lit_rl.data.mbpp import MBPPPlus
@@ -20,6 +19,16 @@ pytestmark = pytest.mark.peers
 
 NUM_MUTATED = 1000
 TOO_LARGE = ("mbpp/255", "mbpp/599")  # more memory and more time than a program has, here
+EDITS = (("<=", ">"), ("<", ">="), ("==", "!="), ("+ 1", "+ 2"), ("true", "false"), ("+", "-"), ("0", "1"), ("1", "2"))
+
+
+def mutated(program: str, seed: int) -> str | None:
+    """A program with one edit, the same for the same seed; ``None`` if none of the edits fits."""
+    places = [(found.start(), old, new) for old, new in EDITS for found in re.finditer(re.escape(old), program)]
+    if not places:
+        return None
+    start, old, new = random.Random(seed).choice(places)
+    return program[:start] + new + program[start + len(old) :]
 
 
 def by_evalplus(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import ast
 import json
 
@@ -46,7 +44,6 @@ def test_instruct_form_keeps_imports_and_helper_functions_as_prefix(path):
 
 
 def test_a_test_that_uses_a_helper_of_the_prompt_brings_it_along(tmp_path):
-    """Only such a test: the others stay as they are."""
     test = "def check(candidate):\n    assert half(candidate(1)) == 0.5\n"
     (tmp_path / "own.jsonl").write_text(json.dumps(row(0) | {"test": test}) + "\n" + json.dumps(row(1)))
     with_helper, without = HumanEval(str(tmp_path / "own.jsonl")).problems("test")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import ast
 import gzip
 import json
@@ -59,7 +57,6 @@ def test_a_full_row_keeps_setup_and_tests_with_unix_line_ends(tmp_path):
 
 
 def test_a_row_whose_further_inputs_are_not_in_its_test_is_refused(tmp_path):
-    """A row of ``MbppPlus.jsonl.gz``."""
     file = write_rows(tmp_path, {"task_id": "Mbpp/2", "prompt": "p", "base_input": [[1]], "plus_input": [[2]]})
     with pytest.raises(ValueError, match=r"row 1, field 'plus_input': .* give MbppPlus-OriginFmt"):
         MBPPPlus(file).problems("test")

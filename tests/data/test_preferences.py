@@ -1,11 +1,10 @@
-from __future__ import annotations
-
 import json
 from math import nan
 
 import pytest
 from hypothesis import strategies as st
 from support.few_examples import given
+from support.json_rows import write_rows
 
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, make_pairs, pair_from_problem, write_pairs
 from lit_rl.data.rows import RowError
@@ -100,8 +99,6 @@ GOOD = {
     ],
 )
 def test_a_bad_row_is_named(tmp_path, change, message):
-    path = tmp_path / "pairs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in (GOOD, GOOD | change)))
     with pytest.raises(RowError) as error:
-        PreferencePairs(str(path)).problems("train")
-    assert message in str(error.value)
+        PreferencePairs(write_rows(tmp_path, GOOD, GOOD | change)).problems("train")
+    assert f"row 2, field {message}" in str(error.value)

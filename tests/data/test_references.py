@@ -1,7 +1,5 @@
 """References of the real data sets, run: what the checks of the DataModules accept and what they refuse."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import gzip
@@ -9,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 import pytest
-from support.named_jobs import among, judge_named
+from support.named_jobs import among, judge_named, not_among
 
 from lit_rl.data.contests.deepcoder import DeepCoder
 from lit_rl.data.humaneval import HumanEval
@@ -33,15 +31,13 @@ NOT_IN_STANDARD_LIBRARY = ("sortedcontainers", "numpy")
 
 
 def failing(sandbox: Sandbox, problems: Sequence[Problem]) -> set[str]:
-    outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
-    return {p.task_id for p, outcome in zip(problems, outcomes, strict=True) if not outcome.passed}
+    jobs = {problem.task_id: (problem.reference, problem.check) for problem in problems}
+    return set(not_among(judge_named(sandbox, jobs), "passed"))
 
 
 def imports_foreign(problem: Problem) -> bool:
-    lines = problem.reference.split("\n")
-    return any(
-        line.startswith(("from ", "import ")) and name in line for line in lines for name in NOT_IN_STANDARD_LIBRARY
-    )
+    imports = [line for line in problem.reference.split("\n") if line.startswith(("from ", "import "))]
+    return any(name in line for line in imports for name in NOT_IN_STANDARD_LIBRARY)
 
 
 # A match of a regular expression stands for true, and no tests look closer: there the lie is ``None``.
@@ -78,16 +74,16 @@ def lie_once(function, called=[]):
 """
 
 
-def passing_once_wrong(sandbox: Sandbox, problems: Sequence[Problem]) -> list[str]:
-    outcomes = sandbox.judge_many([(wrong_once(problem), problem.check) for problem in problems])
-    return [p.task_id for p, outcome in zip(problems, outcomes, strict=True) if outcome.passed]
+def require_references_pass_and_lies_fail(sandbox: Sandbox, problems: Sequence[Problem]) -> None:
+    assert failing(sandbox, problems) == set()
+    lies = {problem.task_id: (wrong_once(problem), problem.check) for problem in problems}
+    assert among(judge_named(sandbox, lies), "passed") == {}
 
 
 def test_every_humaneval_reference_passes_and_fails_when_it_lies_once(real_data, sandbox):
     problems = HumanEval(str(real_data / HUMANEVAL)).problems("test")
     assert len(problems) == 164
-    assert failing(sandbox, problems) == set()
-    assert passing_once_wrong(sandbox, problems) == []
+    require_references_pass_and_lies_fail(sandbox, problems)
 
 
 # How EvalPlus writes the tests of HumanEval+ (OriginFmt); names of arguments do not matter.
@@ -135,8 +131,7 @@ def test_references_pass_humaneval_plus_without_numpy_and_fail_when_they_lie_onc
     problems = HumanEval(str(file)).problems("test")
     assert len(rows) > 130 and len(problems) > 32
     assert all(isinstance(problem.check, CallTests) for problem in problems)
-    assert failing(sandbox, problems) == set()
-    assert passing_once_wrong(sandbox, problems) == []
+    require_references_pass_and_lies_fail(sandbox, problems)
 
 
 def test_the_instruct_prefix_and_the_function_alone_make_a_whole_program(real_data, sandbox):
@@ -151,39 +146,28 @@ def test_the_instruct_prefix_and_the_function_alone_make_a_whole_program(real_da
     assert all(outcome.passed for outcome in sandbox.judge_many(programs))
 
 
-# Tests that judge by a helper of the prompt. A wrong answer that its own helper makes look right, then a right
-# answer beside a wrong helper.
-WITH_WRONG_HELPER = {
-    "HumanEval/38": (
-        "def encode_cyclic(s):\n    return s\n\ndef decode_cyclic(s):\n    return s\n",
-        """\
+# Tests that judge by a helper of the prompt, which encodes what the program decodes.
+DECODERS = {
+    "HumanEval/38": """
 def decode_cyclic(s):
     groups = (s[i : i + 3] for i in range(0, len(s), 3))
     return "".join(group[2] + group[:2] if len(group) == 3 else group for group in groups)
-
-def encode_cyclic(s):
-    return s
 """,
-    ),
-    "HumanEval/50": (
-        "def encode_shift(s):\n    return s\n\ndef decode_shift(s):\n    return s\n",
-        """\
+    "HumanEval/50": """
 def decode_shift(s):
     return "".join(chr((ord(sign) - ord("a") - 5) % 26 + ord("a")) for sign in s)
-
-def encode_shift(s):
-    return s
 """,
-    ),
 }
 
 
-@pytest.mark.parametrize("task_id", WITH_WRONG_HELPER)
+@pytest.mark.parametrize("task_id", DECODERS)
 def test_a_helper_that_the_program_defines_anew_decides_nothing(real_data, sandbox, task_id):
-    problems = {problem.task_id: problem for problem in HumanEval(str(real_data / HUMANEVAL)).problems("test")}
-    check, reference = problems[task_id].check, problems[task_id].reference
-    programs = [*WITH_WRONG_HELPER[task_id], reference]
-    outcomes = sandbox.judge_many([(program, check) for program in programs])
+    """A wrong helper makes a wrong answer look right, or a right one look wrong."""
+    (problem,) = (one for one in HumanEval(str(real_data / HUMANEVAL)).problems("test") if one.task_id == task_id)
+    right, name = DECODERS[task_id], problem.check.entry_point
+    wrong, helper = (f"\ndef {of}(s):\n    return s\n" for of in (name, name.replace("decode", "encode")))
+    programs = [wrong + helper, right + helper, problem.reference]
+    outcomes = sandbox.judge_many([(program, problem.check) for program in programs])
     assert [outcome.passed for outcome in outcomes] == [False, True, True]
 
 
@@ -200,15 +184,11 @@ def test_a_sample_of_every_other_set_passes_and_fails_when_it_lies_once(real_dat
         problems = task.problems("test")
         sample = [problem for problem in problems[5 :: len(problems) // 12] if not imports_foreign(problem)]
         assert len(sample) >= 10
-        assert failing(sandbox, sample) == set()
-        assert passing_once_wrong(sandbox, sample) == []
+        require_references_pass_and_lies_fail(sandbox, sample)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "exceptions"),
-    [(FULL, {}), (SANITIZED, {}), (ORIGIN, PLUS_EXCEPTIONS)],
-)
+@pytest.mark.parametrize(("file", "exceptions"), [(FULL, {}), (SANITIZED, {}), (ORIGIN, PLUS_EXCEPTIONS)])
 def test_every_mbpp_reference_passes_but_those_named(real_data, sandbox, file, exceptions):
     problems = MBPP(str(real_data / file), test_split="all").problems("test")
     assert failing(sandbox, problems) == set(exceptions)

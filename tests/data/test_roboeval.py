@@ -1,13 +1,10 @@
 """RoboEval and Robo-Instruct, on files made up here and, where there is one, on a real checkout."""
 
-from __future__ import annotations
-
 import csv
-import json
-import sys
 from pathlib import Path
 
 import pytest
+from support.json_rows import write_rows
 
 from lit_rl.data import RoboEval, RoboInstruct
 from lit_rl.data.robots.robot_checks import InventedWorlds
@@ -53,31 +50,20 @@ tests = [{"state": state0, "test": test0, "timeout": False}]
 """
 
 
-@pytest.fixture(scope="module")
-def converter():
-    """The script that converts task files."""
-    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-    import roboeval_rows
-
-    yield roboeval_rows
-    sys.path.pop(0)
-
-
 @pytest.fixture
-def rows_of(converter, tmp_path):
-    """Rows of a checkout with one task file."""
+def task(tmp_path, monkeypatch):
+    """The row of a checkout with one task file."""
+    folder = tmp_path / "benchmark" / "tasks"
+    folder.mkdir(parents=True)
+    (folder / "WaterPlants.py").write_text(TASK)
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    from roboeval_rows import read_tasks
 
-    def read(source):
-        folder = tmp_path / "benchmark" / "tasks"
-        folder.mkdir(parents=True)
-        (folder / "WaterPlants.py").write_text(source)
-        return list(converter.read_tasks(tmp_path))
-
-    return read
+    (row,) = read_tasks(tmp_path)
+    return row
 
 
-def test_a_task_file_becomes_prompts_worlds_and_formulas(rows_of):
-    (task,) = rows_of(TASK)
+def test_a_task_file_becomes_prompts_worlds_and_formulas(task):
     assert task["name"] == "WaterPlants" and task["prompts"] == ["Water the plants.", "Give water to the plants."]
     (test,) = task["tests"]
     assert test["state"] == {
@@ -95,8 +81,8 @@ def test_a_task_file_becomes_prompts_worlds_and_formulas(rows_of):
     ]
 
 
-def test_the_formula_means_what_the_function_says(rows_of):
-    check = rows_of(TASK)[0]["tests"][0]["check"]
+def test_the_formula_means_what_the_function_says(task):
+    check = task["tests"][0]["check"]
     water, elsewhere = ["Say", "water now", None], ["GoTo", "attic", None]
     porch, start = ["GoTo", "porch", None], ["GoTo", "start_loc", None]
     assert check_holds(check, [porch, water, elsewhere])
@@ -105,10 +91,8 @@ def test_the_formula_means_what_the_function_says(rows_of):
     assert not check_holds(check, [porch, water, elsewhere, ["GoTo", "cellar", None]])
 
 
-def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_path, rows_of):
-    file = tmp_path / "roboeval.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows_of(TASK)))
-    data = RoboEval(str(file), timeout_seconds=2.0)
+def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_path, task):
+    data = RoboEval(write_rows(tmp_path, task), timeout_seconds=2.0)
     assert data.problems("train") == []
     first, second = data.problems("validation")
     assert first.task_id == "roboeval/WaterPlants/0" and second.task_id == "roboeval/WaterPlants/1"
@@ -129,15 +113,13 @@ ROWS = [
 
 @pytest.fixture(params=["csv", "jsonl"])
 def path(request, tmp_path):
-    file = tmp_path / f"rows.{request.param}"
-    with file.open("w", newline="", encoding="utf-8") as out:
-        if request.param == "csv":
-            writer = csv.DictWriter(out, ROWS[0].keys())
-            writer.writeheader()
-            writer.writerows(ROWS)
-        else:
-            out.writelines(json.dumps(row) + "\n" for row in ROWS)
-    return str(file)
+    if request.param == "jsonl":
+        return write_rows(tmp_path, *ROWS)
+    with (tmp_path / "rows.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ROWS[0].keys())
+        writer.writeheader()
+        writer.writerows(ROWS)
+    return file.name
 
 
 def test_usable_rows_become_problems_with_runnable_references(path):

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Rows of files and folders: formats, splits, configurations, and what is told of rows that cannot be read."""
 
 import gzip
 import json
@@ -13,33 +13,28 @@ from lit_rl.data.rows import Row, RowError, parse_rows, read_rows
 ROWS = [{"name": "a", "size": 1}, {"name": "ä\u2028", "size": 2}]
 
 
-def write(path: Path, rows: list) -> str:
+def write(path: Path, *rows: dict) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(list(rows)), path)
+        return str(path)
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    text = json.dumps(rows) if ".json" in path.suffixes and ".jsonl" not in path.suffixes else lines
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "wt", encoding="utf-8") as file:
-        file.write(text)
+    with (gzip.open if path.suffix == ".gz" else open)(path, "wt", encoding="utf-8") as file:
+        file.write(json.dumps(rows) if ".json" in path.suffixes else lines)
     return str(path)
 
 
-@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz", "rows.json", "rows.json.gz"])
-def test_every_json_ending_gives_the_same_rows(tmp_path, name):
-    read = list(read_rows(write(tmp_path / name, ROWS)))
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz", "rows.json", "rows.json.gz", "rows.parquet"])
+def test_every_ending_gives_the_same_rows(tmp_path, name):
+    read = list(read_rows(write(tmp_path / name, *ROWS)))
     assert [row.values for row in read] == ROWS
     assert [row.number for row in read] == [1, 2]
 
 
-def test_parquet_gives_the_same_rows(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    import pyarrow
-
-    parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
-    assert [row.values for row in read_rows(str(tmp_path / "rows.parquet"))] == ROWS
-
-
 def test_a_folder_gives_the_rows_of_its_files_in_the_order_of_names(tmp_path):
-    write(tmp_path / "b.jsonl", ROWS[1:])
-    write(tmp_path / "a.json", ROWS[:1])
+    write(tmp_path / "b.jsonl", *ROWS[1:])
+    write(tmp_path / "a.json", *ROWS[:1])
     (tmp_path / "README.md").write_text("no data")
     assert [row.values for row in read_rows(str(tmp_path))] == ROWS
 
@@ -47,7 +42,7 @@ def test_a_folder_gives_the_rows_of_its_files_in_the_order_of_names(tmp_path):
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.json"])
 def test_a_file_without_rows_is_told(tmp_path, name):
     with pytest.warns(UserWarning, match=rf"{name} has no rows"):
-        assert not list(read_rows(write(tmp_path / name, [])))
+        assert not list(read_rows(write(tmp_path / name)))
 
 
 def test_json_lines_are_read_one_by_one(tmp_path):
@@ -112,3 +107,52 @@ def test_a_hub_data_set_is_streamed_split_by_split(monkeypatch):
     rows = list(read_rows("owner/name", subset="full", split="train+test"))
     assert [row.text("split") for row in rows] == ["train", "test"]
     assert asked == [("owner/name", "full", "train", True), ("owner/name", "full", "test", True)]
+
+
+def names(folder: Path, **wanted: str) -> list:
+    return [row.values["name"] for row in read_rows(str(folder), **wanted)]
+
+
+LAYOUTS = [
+    ("data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet", "data/test-00000-of-00001.parquet"),
+    ("train.jsonl", "train_more.jsonl", "test.jsonl"),
+    ("train/a.jsonl", "train/b.jsonl", "test/a.jsonl"),
+]
+
+
+@pytest.mark.parametrize("files", LAYOUTS)
+def test_only_the_files_of_the_split_are_read(tmp_path, files):
+    for file in files:
+        write(tmp_path / file, {"name": file})
+    assert names(tmp_path, split="train") == list(files[:2])
+    assert names(tmp_path, split="test") == [files[2]]
+    assert names(tmp_path, split="test+train") == [files[2], *files[:2]]
+    assert sorted(names(tmp_path)) == sorted(files), "nothing asked for: everything"
+    with pytest.raises(FileNotFoundError, match=r"has no validation files, only test and train: name one of these"):
+        names(tmp_path, split="validation")
+
+
+def test_files_that_name_one_split_or_none_are_all_read(tmp_path):
+    write(tmp_path / "one" / "train.jsonl", {"name": "a"})
+    assert names(tmp_path / "one", split="test") == ["a"]
+    write(tmp_path / "none" / "rows.jsonl", {"name": "b"})
+    write(tmp_path / "none" / "training_notes.jsonl", {"name": "c"})
+    assert names(tmp_path / "none", split="test") == ["b", "c"]
+
+
+def test_a_configuration_is_a_folder_or_the_beginning_of_names(tmp_path):
+    for file in ("main/train.jsonl", "main/test.jsonl", "other/train.jsonl"):
+        write(tmp_path / "folders" / file, {"name": file})
+    assert names(tmp_path / "folders", subset="main", split="train") == ["main/train.jsonl"]
+    for file in ("taco.jsonl", "lcbv5.jsonl"):
+        write(tmp_path / "names" / file, {"name": file})
+    assert names(tmp_path / "names", subset="taco", split="train") == ["taco.jsonl"]
+
+
+def test_what_save_to_disk_wrote_is_read(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="needs the extra `data`")
+    rows = {name: datasets.Dataset.from_dict({"name": [f"{name} {n}" for n in range(3)]}) for name in ("train", "test")}
+    rows["train"].select([2, 0]).save_to_disk(tmp_path / "one", num_shards=2)
+    assert names(tmp_path / "one") == ["train 2", "train 0"]
+    datasets.DatasetDict(rows).save_to_disk(tmp_path / "several")
+    assert names(tmp_path / "several", split="test") == ["test 0", "test 1", "test 2"]

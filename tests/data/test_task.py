@@ -1,7 +1,5 @@
 """The loader: every problem once, dealt to ranks without duplicates, resumed where it stopped."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 from typing import Any

@@ -3,8 +3,6 @@
 ``ANSWER`` is the program that is meant wherever nothing else is said; its entry point is ``add``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from textwrap import indent
 

@@ -5,11 +5,8 @@ Function style: ``add(a, b) == a + b``. Whole programs: read two lines ``a b`` e
 and, for the second, ``7 7``.
 """
 
-from __future__ import annotations
-
 ADD = "\ndef add(a, b): return a + b\n"
 
-# fmt: off
 FUNCTION_STYLE = {
     "plain": ADD,
     "method_of_solution": "class Solution:\n    def add(self, a, b): return a + b\nadd = Solution().add",
@@ -36,11 +33,9 @@ FUNCTION_STYLE = {
     "told_that_it_is_judged": "import os\nassert os.environ['ONLINE_JUDGE']" + ADD,
     "memory_within_the_limit": "x = bytearray(100 << 20)" + ADD,
 }
-# fmt: on
 
 _SOLVE = "a, b = map(int, input().split())\nprint(a + b)\nc, d = map(int, input().split())\nprint(c + d, c + d)\n"
 
-# fmt: off
 STDIO = {
     "input": _SOLVE,
     "os_read": "import os\nd = os.read(0, 1 << 16).split()\nos.write(1, b'%d\\n7 7\\n' % (int(d[0]) + int(d[1])))",
@@ -51,5 +46,4 @@ STDIO = {
     "windows_output": "d = open(0).read().split()\nprint(int(d[0]) + int(d[1]), end='\\r\\n'); print('7 7', end='\\r\\n')",
     "redirects": "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n    print('hidden')\n" + _SOLVE,
     "echoes_much_to_stderr": "import sys\nsys.stderr.write('x' * 300000)\n" + _SOLVE,
-}
-# fmt: on
+}  # fmt: skip

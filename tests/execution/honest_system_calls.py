@@ -3,8 +3,6 @@
 Function style: ``add(a, b) == a + b``, right only if what they tried worked.
 """
 
-from __future__ import annotations
-
 import textwrap
 
 

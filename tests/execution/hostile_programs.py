@@ -5,8 +5,6 @@ Every program is judged as a solution of ``add(a, b) == a + b`` (or of printing 
 is marked as an attack solves the task only if its attack works, so that a pass means a hole.
 """
 
-from __future__ import annotations
-
 import textwrap
 
 ATTACK = """
@@ -28,7 +26,6 @@ def attack(body: str) -> str:
 
 # --- rewarded without solving ---------------------------------------------------------------------------
 
-# fmt: off
 CHEATS = {
     "exit_zero": "import sys; sys.exit(0)",
     "os_exit_in_function": "import os\ndef add(a, b): os._exit(0)",
@@ -103,12 +100,10 @@ CHEATS = {
     "patches_the_runner": "import sys\nfor name, module in list(sys.modules.items()):\n    if 'lit_rl' in name:\n        for key in list(vars(module)):\n            if callable(vars(module)[key]):\n                setattr(module, key, lambda *a, **k: True)\ndef add(a, b): return 0",
     "patches_callers_code": "import sys\nf = sys._getframe()\nwhile f:\n    f.f_globals.clear() if f.f_back is None else 0\n    f = f.f_back\ndef add(a, b): return 0",
     "patches_plain_dumps": "import sys\nplain = sys.modules.get('lit_rl.execution.wire.plain')\nif plain:\n    plain.dumps = lambda *a: 'true'\n    plain.to_tree = lambda *a: True\ndef add(a, b): return 0",
-}
-# fmt: on
+}  # fmt: skip
 
 # --- time, memory, disk, output -------------------------------------------------------------------------
 
-# fmt: off
 EXHAUSTING = {
     "sleeps_in_function": "import time\ndef add(a, b): time.sleep(1000)",
     "waits_for_input": "import os\nr, w = os.pipe()\nos.read(r, 1)",
@@ -138,11 +133,9 @@ EXHAUSTING = {
     "closes_everything": "import os\nos.closerange(0, 256)\ndef add(a, b): return 0",
     "long_traceback": "def f(n):\n    if n: f(n - 1)\n    else: raise ValueError('x' * 10**6)\nf(900)",
 }
-# fmt: on
 
 # --- crashes --------------------------------------------------------------------------------------------
 
-# fmt: off
 CRASHES = {
     "null_pointer": "import ctypes; ctypes.string_at(0)",
     "abort": "import os; os.abort()",
@@ -155,11 +148,9 @@ CRASHES = {
     "surrogate_in_source": "x = '\ud800'\ndef add(a, b): return x",
     "bad_encoding": "# -*- coding: rot13 -*-\nqrs nqq(n, o): erghea n + o",
 }
-# fmt: on
 
 # --- breaking out ---------------------------------------------------------------------------------------
 
-# fmt: off
 ESCAPES = {
     "reads_secret_file": attack("return 'token' in open('$SECRET').read()"),
     "reads_secret_by_relative_path": attack("import os\nreturn open(os.path.relpath('$SECRET', os.getcwd())).read()"),
@@ -235,14 +226,12 @@ ESCAPES = {
     "leaves_a_file_for_the_next": attack("import os\nif os.path.exists('left'): return True\nopen('left', 'w').close()"),
     "leaves_a_module_for_the_next": attack("import sys, math\nif hasattr(math, 'left'): return True\nmath.left = 1"),
     "leaves_a_lock_for_the_next": attack("import fcntl\nfcntl.flock(1, fcntl.LOCK_EX)\nfcntl.fcntl(1, 1033, 15)\nreturn False"),
-}
-# fmt: on
+}  # fmt: skip
 
 FUNCTION_STYLE = CHEATS | EXHAUSTING | CRASHES | ESCAPES
 
 # --- whole programs that print ----------------------------------------------------------------------------
 
-# fmt: off
 STDIO = {
     "prints_nothing": "pass",
     "prints_a_prefix": "print(3)",
@@ -258,4 +247,3 @@ STDIO = {
     "closes_stdout": "import os\nos.close(1)\nprint('3\\n7 7', flush=True)",
     "reads_expected_from_descriptors": "import os\nfor fd in range(3, 99):\n    try: print(os.pread(fd, 99, 0).decode())\n    except OSError: pass",
 }
-# fmt: on

@@ -5,8 +5,6 @@ Written with the sandbox's source at hand. ``call(name, ...)`` is a raw system c
 an attack does not fail only because the C library or Python knows no function for it.
 """
 
-from __future__ import annotations
-
 import platform
 import textwrap
 

@@ -7,6 +7,7 @@
 import argparse
 import contextlib
 import functools
+import glob
 import os
 import subprocess
 import sys
@@ -70,8 +71,7 @@ def run(tier, kind, num_workers=2, names=None, landlock=None):
         os.environ["LIT_RL_TEST_SECRET"] = "token"
         with older_landlock(landlock):
             faults = _judge(tier, kind, num_workers, folder, str(secret), names)
-        after = state(folder)
-        faults += [f"{key}: {before[key]} before, {after[key]} after" for key in before if before[key] != after[key]]
+        faults += changes(before, state(folder))
         if secret.read_text() != "token" or secret.stat().st_mode & 0o777 != 0o666:
             faults.append("the secret file was changed")
     return faults
@@ -117,8 +117,7 @@ def run_language(tier, kind, language, every=1):
         before = state(folder)
         with Sandbox(2, 256 << 20, 4 << 20, temporary_folder=folder, tier=tier) as sandbox:
             outcomes = sandbox.judge_many([*right, *attacks, *right])
-        after = state(folder)
-    faults = [f"{key}: {before[key]} before, {after[key]} after" for key in before if before[key] != after[key]]
+        faults = changes(before, state(folder))
     bad = (Verdict.INFRASTRUCTURE_FAILURE, Verdict.NO_PROGRAM, Verdict.PASSED)
     for index, ((source, _), outcome) in enumerate(zip([*right, *attacks, *right], outcomes, strict=True)):
         is_attack = 0 <= index - len(right) < len(attacks)
@@ -129,34 +128,43 @@ def run_language(tier, kind, language, every=1):
 
 def state(folder):
     """State of the machine that a sandbox must leave as it was."""
-    children = []
-    for task in os.listdir("/proc/self/task"):
-        with contextlib.suppress(FileNotFoundError):  # a thread that ended meanwhile
-            children += Path(f"/proc/self/task/{task}/children").read_text().split()
     places = [folder, "/tmp", "/dev/shm", "/var/tmp", "/home"]
     escaped = [f for place in places if os.path.isdir(place) for f in os.listdir(place) if "escaped" in f]
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),
-        "children": children,
+        "children": children("self"),
         "processes": processes_with(folder),
         "files": sorted(os.listdir(folder)),
         "escaped files": escaped,
     }
 
 
-def processes_with(word):
-    return [pid for pid in os.listdir("/proc") if pid.isdigit() and word in _command(pid)]
+def changes(before, after):
+    return [f"{key}: {before[key]} before, {after[key]} after" for key in before if before[key] != after[key]]
 
 
-def _command(pid):
+def told_of(pid, name):
+    """What ``/proc`` tells of a process, nothing once it has ended."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+        return Path(f"/proc/{pid}/{name}").read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
 
 
+def processes_with(word):
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and word in told_of(pid, "cmdline")]
+
+
+def children(pid):
+    tasks = glob.glob("task/*", root_dir=f"/proc/{pid}")
+    return [int(child) for task in tasks for child in told_of(pid, f"{task}/children").split()]
+
+
+def descendants(pid):
+    return [one for child in children(pid) for one in (child, *descendants(child))]
+
+
 def need_tier(tier):
-    """Skip a test of a tier that cannot be had here."""
     import pytest
 
     try:

@@ -1,7 +1,5 @@
 """Tests of literal asserts need no grader, and every program gets the verdict that a grader gives."""
 
-from __future__ import annotations
-
 import pytest
 from support.named_jobs import judge_named
 

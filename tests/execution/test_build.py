@@ -1,7 +1,5 @@
 """Completions of source files, judged by building, running and comparing the shipped program."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
@@ -39,9 +37,6 @@ def judge(sandbox, completion, place="velocity", **changes):
 
 def scores(outcome):
     return tuple(outcome.scores[stage] for stage in STAGES)
-
-
-# --- stages -----------------------------------------------------------------------------------------------
 
 
 CRASH = "gas.v = *static_cast<volatile double *>(nullptr);"
@@ -85,9 +80,6 @@ def test_the_masked_lines_themselves_reach_every_stage(sandbox, places):
     outcomes = sandbox.judge_many([(PROBLEMS[place].reference, PROBLEMS[place].check) for place in places])
     assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * len(places)
     assert [scores(outcome) for outcome in outcomes] == [(1.0, 1.0, 1.0, 1.0)] * len(places)
-
-
-# --- what a completion must not do --------------------------------------------------------------------------
 
 
 def test_a_completion_changes_and_reads_nothing_outside_its_copy(sandbox, tmp_path):
@@ -189,7 +181,6 @@ def test_a_tree_is_hidden_where_the_toolchain_is_visible(folder, namespaces, ver
 
 
 def test_a_masked_tree_that_could_not_be_made_is_not_kept(monkeypatch, tmp_path, script_task):
-    """Its masked lines may still be in it."""
     check = script_task()
     monkeypatch.setattr(build, "fill_lines", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
@@ -224,9 +215,6 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
     with pytest.raises(BoxError):
         build.judge_build_and_run(client, mine, check)
     build._remove_masked_trees()
-
-
-# --- faults of the task -----------------------------------------------------------------------------------
 
 
 BROKEN = {
@@ -264,9 +252,6 @@ def test_filling_in_lines_keeps_the_others(tmp_path):
     for path in ("link", "tree/folder/f.txt", "tree/../f.txt"):
         with pytest.raises(ValueError, match="not a file of the tree"):
             fill_lines(tmp_path / path, 1, 1, "x")
-
-
-# --- the box ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=[True, False], ids=["namespaces", "file rules alone"])

@@ -26,7 +26,6 @@ def run(*_):
 f = run
 if {at_once}: run()
 """
-# fmt: off
 FORGED = {
     "syntax_error": '{"stage": "compile", "types": ["SyntaxError"], "message": "", "line": 1}',
     "out_of_memory": '{"stage": "run", "types": ["MemoryError"], "message": "", "line": 1}',
@@ -60,7 +59,6 @@ HONEST = {
     "import os\nos._exit(3)": "exception",
     "import os\nos.abort()": "exception",
 }
-# fmt: on
 IN_VAIN = {"passed", "infrastructure_failure", "no_program", *FORGED}
 
 

@@ -27,9 +27,6 @@ def run(sandbox, program, stdout="", seconds=5.0, language="python"):
     return sandbox.submit(program, StdioTests((("", stdout),), language, seconds)).result(60)
 
 
-# --- programs ---------------------------------------------------------------------------------------------
-
-
 def test_a_program_cannot_die_as_one_that_was_killed_for_lack_of_memory(sandbox):
     program = """
 import ctypes, os, resource, signal, threading
@@ -62,20 +59,19 @@ with Sandbox(1, tier=0) as sandbox:
 
 
 def test_what_proc_shows_of_programs_and_supervisors_belongs_to_root():
-    # Of a process that may be dumped it belongs to its user, who could open it from any other process.
+    """Of a process that may be dumped it belongs to its user, who could open it from any other process."""
     done = suites.as_ordinary_user("-c", OWNERS)
     assert done.stdout.split() == ["0", "0"], done.stderr
 
 
 def test_signals_to_a_whole_job_do_not_end_a_zygote(sandbox):
     judge = sandbox._workers[0]._process.pid
-    children = Path(f"/proc/{judge}/task/{judge}/children")
-    before = children.read_text()
+    before = suites.children(judge)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM, signal.SIGCONT):
-        for zygote in before.split():  # the compiler's too, where there is one
-            os.kill(int(zygote), number)
+        for zygote in before:  # the compiler's too, where there is one
+            os.kill(zygote, number)
     assert run(sandbox, "print(1)", "1").passed
-    assert children.read_text() == before
+    assert suites.children(judge) == before
 
 
 def test_a_program_makes_no_more_tasks_than_a_worker_may_have(sandbox):
@@ -173,9 +169,6 @@ def test_tasks_are_limited_by_worker_only_where_the_kernel_counts_them_so(monkey
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
         monkeypatch.setattr(os, "uname", lambda release=release: SimpleNamespace(release=release))
         assert limits.tasks_are_counted_alone(namespaces) is alone, (release, user, namespaces)
-
-
-# --- builds -----------------------------------------------------------------------------------------------
 
 
 NAMESPACES = pytest.mark.parametrize("namespaces", [True, False])

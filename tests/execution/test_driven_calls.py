@@ -5,6 +5,7 @@
 import math
 
 import pytest
+from support.named_jobs import among
 from support.slow_cases import slow_but
 from support.toolchains import need
 
@@ -94,10 +95,9 @@ def test_values_come_back_as_they_went(sandbox, language):
     right = [(program, [((value,), value) for value in values]) for program, values in SAME[language]]
     # The same function is wrong where any other value is wanted.
     wrong = [(program, [((one,), [one]) for one in values]) for program, values in SAME[language]]
-    outcomes = judge(sandbox, language, right + wrong)
-    for outcome, (program, _) in zip(outcomes[: len(right)], right, strict=True):
+    for (program, _), outcome in zip(right, judge(sandbox, language, right), strict=True):
         assert outcome.passed, (program, outcome)
-    for outcome in outcomes[len(right) :]:
+    for outcome in judge(sandbox, language, wrong):
         assert set(outcome.cases) == {"wrong_answer"}, outcome
 
 
@@ -244,12 +244,8 @@ ATTACKS = {
 def test_a_program_can_forge_no_more_than_answers_of_its_own(sandbox, language):
     # No single answer fits both calls, and the second one is what the forgers write.
     outcomes = judge(sandbox, language, [(one, (((1, 1), 2), ((1, 2), 3))) for one in ATTACKS[language]])
-    bad = {
-        source: outcome
-        for source, outcome in zip(ATTACKS[language], outcomes, strict=True)
-        if outcome.verdict in ("passed", "infrastructure_failure", "no_program")
-    }
-    assert bad == {}
+    named = dict(zip(ATTACKS[language], outcomes, strict=True))
+    assert among(named, "passed", "infrastructure_failure", "no_program") == {}
 
 
 # Programs as they are written elsewhere, which define ``f``, and its cases.
@@ -363,7 +359,6 @@ def test_what_no_driver_carries_is_refused(case, language):
 
 
 def test_blanks_in_a_declaration_of_c_are_read_once():
-    """Were it otherwise, this would take minutes."""
     check = CallTests((((1,), 1),), "f", language="c")
     assert not driven_calls._c_pointer_declaration(f"long f(long{' ' * 200_000}!, long b) {{", check)
     assert driven_calls._c_pointer_declaration(f"long f(long{' ' * 200_000}a) {{", check)

@@ -12,8 +12,6 @@ from lit_rl.execution import AssertTests, Verdict
 MASKED = Verdict.INFRASTRUCTURE_FAILURE
 SEVERAL = "for x in (1, 2):\n"
 
-# --- values that tests run ---------------------------------------------------------------------------------------------
-
 # An object that a program cannot send, but that a test which runs its text would make.
 EQUAL = "type('E', (int,), {'__eq__': lambda s, o: True, '__ne__': lambda s, o: False, '__hash__': lambda s: 0})()"
 # Finds the job's secret and reports a pass in the grader's name, on any descriptor.
@@ -35,8 +33,14 @@ SOURCES = {
     "pass_line": f"exec({PASS_LINE!r})",
     "no_asserts": "__import__('sys').settrace(None) or __import__('builtins').__dict__.update(AssertionError=SystemExit) or 0",
 }
-# Each test runs a text of the program: as an expression, as statements that bind ``g``, or as pickled bytes.
-# fmt: off
+# Each test runs a text of the program: an honest one, a wrong one, or a forged one that is made of a source.
+EXPRESSION = "def f(x): return f'{x} + 1'", "def f(x): return f'{x} + 5'", "def f(x): return {0!r}"
+STATEMENT = "def f(x): return f'g = {x} + 1'", "def f(x): return f'g = {x} + 5'", "def f(x): return 'g = ' + {0!r}"
+PICKLE = (
+    "import pickle\ndef f(x): return pickle.dumps(x)",
+    "import pickle\ndef f(x): return pickle.dumps([x])",
+    "import pickle\nclass R:\n    def __reduce__(self): return eval, ({0!r},)\ndef f(x): return pickle.dumps(R())",
+)
 EXPRESSIONS = {
     "eval": SEVERAL + "    assert eval(f(x)) == x + 1\n",
     "eval_by_another_name": "run = eval\n" + SEVERAL + "    assert run(f(x)) == x + 1\n",
@@ -57,45 +61,22 @@ BYTES = {
     "pickle_in_an_object": "import io, pickle\nassert pickle.Unpickler(io.BytesIO(f(2))).load() == 2\n",
     "pickle_in_c": "import _pickle\nassert _pickle.loads(f(2)) == 2\n",
 }
-# fmt: on
-PICKLED = """
-import pickle
-class R:
-    def __reduce__(self): return eval, ({0!r},)
-def f(x): return pickle.dumps(R())
-"""
+PROGRAMS = {EXPRESSION: EXPRESSIONS, STATEMENT: STATEMENTS, PICKLE: BYTES}
 
 
 def judged(sandbox, cases):
-    """Outcomes of programs and tests by name."""
     points = {test: "f" if "def check(" in test else None for _, test in cases.values()}
     jobs = {name: (program, AssertTests(test, points[test], 2.0)) for name, (program, test) in cases.items()}
     return judge_named(sandbox, jobs)
 
 
-def _running(name):
-    """A test that runs values, an honest program for it, one that is wrong, and the forged ones by name."""
-    if name in EXPRESSIONS:
-        return EXPRESSIONS[name], "def f(x): return f'{x} + 1'", "def f(x): return f'{x} + 5'", "def f(x): return {0!r}"
-    if name in STATEMENTS:
-        test = STATEMENTS[name]
-        return (
-            test,
-            "def f(x): return f'g = {x} + 1'",
-            "def f(x): return f'g = {x} + 5'",
-            "def f(x): return 'g = ' + {0!r}",
-        )
-    dumps = "import pickle\ndef f(x): return pickle.dumps({})"
-    return BYTES[name], dumps.format("x"), dumps.format("[x]"), PICKLED
-
-
 def test_what_a_program_wrote_does_not_run_where_it_is_judged(either_sandbox):
     honest, others = {}, {}
-    for name in (*EXPRESSIONS, *STATEMENTS, *BYTES):
-        test, right, wrong, forged = _running(name)
-        honest[name] = right, test
-        others |= {(name, way): (forged.format(source), test) for way, source in SOURCES.items()}
-        others[name, "wrong"] = wrong, test
+    for (right, wrong, forged), tests in PROGRAMS.items():
+        for name, test in tests.items():
+            honest[name] = right, test
+            others |= {(name, way): (forged.format(source), test) for way, source in SOURCES.items()}
+            others[name, "wrong"] = wrong, test
     right, others = judged(either_sandbox, honest), judged(either_sandbox, others)
     assert not_among(right, Verdict.PASSED, MASKED) == {}
     assert among(others, Verdict.PASSED) == {}
@@ -105,15 +86,15 @@ def test_what_a_program_wrote_does_not_run_where_it_is_judged(either_sandbox):
 
 def test_values_that_are_only_read_are_no_danger(either_sandbox):
     tests = {
-        "import ast\nassert ast.literal_eval(f(1)) == [1, 2]\n": "def f(x): return '[1, 2]'",
-        "import json\nassert json.loads(f(1)) == [1, 2]\n": "def f(x): return '[1, 2]'",
-        "import pickle\nassert pickle.loads(pickle.dumps([1, 2])) == f(1)\n": "def f(x): return [1, 2]",
-        "assert eval('1 + 1') == f(1)\n": "def f(x): return 2",
-        "import re\npattern = re.compile('a+')\nassert pattern.match(f(1))\n": "def f(x): return 'aa'",
+        "import ast\nassert ast.literal_eval(f(1)) == [1, 2]\n": "'[1, 2]'",
+        "import json\nassert json.loads(f(1)) == [1, 2]\n": "'[1, 2]'",
+        "import pickle\nassert pickle.loads(pickle.dumps([1, 2])) == f(1)\n": "[1, 2]",
+        "assert eval('1 + 1') == f(1)\n": "2",
+        "import re\npattern = re.compile('a+')\nassert pattern.match(f(1))\n": "'aa'",
     }
-    assert not_among(judged(either_sandbox, {test: (program, test) for test, program in tests.items()}), "passed") == {}
-    wrong = judged(either_sandbox, {test: ("def f(x): return 'b'", test) for test in tests})
-    assert among(wrong, "passed") == {}
+    right = {test: (f"def f(x): return {value}", test) for test, value in tests.items()}
+    assert not_among(judged(either_sandbox, right), "passed") == {}
+    assert among(judged(either_sandbox, {test: ("def f(x): return 'b'", test) for test in tests}), "passed") == {}
 
 
 def test_a_value_that_names_things_of_the_tests_process_gets_no_hold_of_it(either_sandbox):
@@ -130,8 +111,6 @@ def test_a_value_that_names_things_of_the_tests_process_gets_no_hold_of_it(eithe
     cases = {test: (f"def f(x): return {value}", test) for test, value in tests.items()}
     assert among(judged(either_sandbox, cases), Verdict.PASSED, MASKED) == {}
 
-
-# --- asserts that cannot fail -------------------------------------------------------------------------------------------
 
 CANNOT_FAIL = [
     "assert (f(1) == 2, 'msg')",
@@ -192,8 +171,6 @@ def test_asserts_that_cannot_fail_are_no_evidence(either_sandbox):
     assert among(outcomes, Verdict.PASSED, MASKED) == {}
 
 
-# --- objects that saw what a test expects -------------------------------------------------------------------------------
-
 # All operators remember what they got; all conversions answer with it.
 SPY = """
 class X:
@@ -238,14 +215,12 @@ ANSWERS = [
     *("r.total == 2", "__import__('math').floor(r) == 2", "__import__('operator').index(r) == 2", "'%d' % r == '2'"),
     *("float(q) == 2", "q.total == 2", "str(f(1)) == '2'", "not not r and not f(1) == 2"),
 ]
-# fmt: off
 OBJECTS = {
     "nothing_was_shown": ("class A:\n    def __len__(s): return 3\ndef f(x): return A()", SEVERAL + "    assert len(f(x)) == 3\n"),
     "methods": ("class A:\n    def __init__(s): s.n = 0\n    def add(s, n): s.n += n\n    def total(s): return s.n\ndef f(x): return A()", "r = f(1)\n" + SEVERAL + "    r.add(x)\nassert r.total() == 3\n"),
     "class_that_the_tests_name": ("class Vec:\n    def __init__(s, x): s.x = x\n    def __add__(s, n): return Vec(s.x + n)\n    def __len__(s): return s.x", "v = Vec(1)\n" + SEVERAL + "    v = v + x\nassert len(v) == 4 and v.x == 4\n"),
     "container_that_the_tests_name": ("class Bag:\n    def __init__(s): s.d = {}\n    def __setitem__(s, k, v): s.d[k] = v\n    def __getitem__(s, k): return s.d[k]\n    def __len__(s): return len(s.d)", "b = Bag()\n" + SEVERAL + "    b[x] = x * x\nassert (b[1], b[2], len(b)) == (1, 4, 2)\n"),
-}
-# fmt: on
+}  # fmt: skip
 
 
 def test_an_object_that_saw_a_value_of_the_tests_proves_nothing_with_it(either_sandbox):

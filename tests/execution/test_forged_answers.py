@@ -48,7 +48,6 @@ MINUS = "class X:\n    def __sub__(self, other): return Y()"
 ABS = "class Y:\n    def __abs__(self): return Z()"
 ROUND = "class Z:\n    def __round__(self, n=None): return 0"
 
-# fmt: off
 FORGED = {
     "decorator_that_drops_a_test": ("def f(test): return lambda: None", "@f\ndef test_a():\n    assert f(1) == 2\ndef test_b():\n    assert callable(f)\n"),
     "block_that_drops_an_assert": ("class f:\n    def __init__(self, x): pass\n    def __enter__(self): pass\n    def __exit__(self, *_): return True\ndef g(x): raise ValueError", "assert callable(f)\nwith f(1):\n    y = g(1)\n    assert y == 2\n"),
@@ -86,8 +85,7 @@ FORGED = {
     "object_of_a_class_of_the_tests": (RAW + 'def answer(message):\n    n = [e[1] for e in message[-1] if e[2] == "Node"][0]\n    tell("value", ["o", 20, "Node"], [["object", 20, n]])\n' + FUNCTION, NODE + "for x in (1, 2):\n    assert f(Node(x)).equals(x)\n"),
     "eval_of_the_tests": ('def f(g): return g(\'__import__("os")._exit(3)\')', "for x in (1, 2):\n    assert f(eval) == x\n"),
     "file_class_of_the_tests": ("def f(h):\n    for n in range(40):\n        try: type(h.buffer.raw)(n, 'w').write(b'x\\n')\n        except OSError: pass", "for x in ('a.txt', 'b.txt'):\n    with open(x, 'w') as h:\n        assert f(h) == x\n"),
-}
-# fmt: on
+}  # fmt: skip
 
 
 def test_nothing_is_forged_and_no_row_is_masked(sandbox):
@@ -96,7 +94,6 @@ def test_nothing_is_forged_and_no_row_is_masked(sandbox):
     assert not_among(judge_named(sandbox, jobs), "wrong_answer", "exception") == {}
 
 
-# fmt: off
 HONEST = {
     "attributes_of_an_object_of_the_tests_are_set": ("def f(n):\n    n.value += 1\n    n.next = None\n    return n.value", NODE + "for x in (1, 2):\n    n = Node(x)\n    assert f(n) == x + 1 and n.value == x + 1 and n.next is None\n"),
     "more_objects_of_a_class_of_the_tests": ("def f(n): return type(n)(n.value + 1)", NODE + "for x in (1, 2):\n    assert f(Node(x)).equals(x + 1)\n"),
@@ -106,8 +103,7 @@ HONEST = {
     "position_of_a_library_exception": ("import json\ndef f(x): return json.loads(x)", 'import json\nfor x in (\'{"a"\',):\n    try:\n        f(x)\n        assert False\n    except json.JSONDecodeError as e:\n        assert (e.pos, e.doc, e.lineno, e.colno, e.msg[:9]) == (4, x, 1, 5, \'Expecting\')\n'),
     "file_of_a_system_error": ("def f(x): return open(x)", "for x in ('no such file',):\n    try:\n        f(x)\n        assert False\n    except OSError as e:\n        assert (e.filename, e.errno) == (x, 2)\n"),
     "exceptions_of_the_library": ("import json\ndef f(x): return json.loads(x)", "import json\nfor x in ('{', '['):\n    try:\n        f(x)\n        assert False\n    except json.JSONDecodeError as error:\n        assert 'column 2' in str(error)\n"),
-}
-# fmt: on
+}  # fmt: skip
 
 
 def test_what_stands_beside_still_works(sandbox):

@@ -2,12 +2,15 @@
 
 import json
 import os
+import subprocess
+import sys
+import tempfile
+import threading
 import time
 from uuid import UUID
 
 import pytest
-from fusion_server import FusionServer, finished, run_for_real
-from support.named_jobs import judge_named
+from support.http_server import answering
 
 from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.execution import (
@@ -25,6 +28,57 @@ ADD = "def add(a, b):\n    return a + b\n"
 ADDS = CallTests((((1, 2), 3), (([1], [2]), [1, 2])), "add")
 SORTS = "def put(xs):\n    xs.sort()\n"
 HELLO = StdioTests((("", "hello\n"),))
+
+
+def finished(stdout="", stderr="", code=0, status="Finished"):
+    result = {"status": status, "return_code": code, "stdout": stdout, "stderr": stderr, "execution_time": 0.01}
+    good = status == "Finished" and code == 0
+    return {"status": "Success" if good else "Failed", "compile_result": None, "run_result": result}
+
+
+def run_for_real(request):
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", "-c", request["code"]], input=request["stdin"], text=True,
+                capture_output=True, timeout=request["run_timeout"], cwd=folder,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return finished(status="TimeLimitExceeded", code=None)
+    return finished(done.stdout, done.stderr, done.returncode)
+
+
+class FusionServer:
+    """Answers as a Sandbox Fusion server; ``answers`` come first, one a request: a status number or a content."""
+
+    def __init__(self, answers=(), answer=run_for_real):
+        self.requests, self.answers, self.answer = [], list(answers), answer
+        self.busy = self.max_busy = 0
+        self.lock = threading.Lock()
+        self.serving = answering(self.reply)
+
+    def reply(self, path, headers, request):
+        with self.lock:
+            self.requests.append(request)
+            self.busy += 1
+            self.max_busy = max(self.max_busy, self.busy)
+            content = self.answers.pop(0) if self.answers else None
+        try:
+            content = self.answer(request) if content is None else content
+        finally:
+            with self.lock:
+                self.busy -= 1
+        if content == "hang up":
+            return None
+        status = content if isinstance(content, int) else 200
+        return status, content if isinstance(content, bytes) else json.dumps(content).encode()
+
+    def __enter__(self):
+        self.url = self.serving.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self.serving.__exit__(*error)
 
 
 def client_of(server, **options):
@@ -54,8 +108,8 @@ VERDICTS = (
 
 def test_verdicts_of_a_server_that_runs_the_shim():
     with FusionServer() as server, client_of(server) as client:
-        outcomes = judge_named(client, {i: (program, check) for i, (program, check, _) in enumerate(VERDICTS)})
-    assert [(row, outcomes[i]) for i, row in enumerate(VERDICTS) if outcomes[i].verdict != row[2]] == []
+        outcomes = client.judge_many([(program, check) for program, check, _ in VERDICTS])
+    assert [row for row, outcome in zip(VERDICTS, outcomes, strict=True) if outcome.verdict != row[2]] == []
 
 
 def test_an_argument_that_cannot_cross_is_a_fault_of_ours():
@@ -65,44 +119,42 @@ def test_an_argument_that_cannot_cross_is_a_fault_of_ours():
 
 
 def test_expected_values_are_never_sent():
-    check = CallTests((((1, 2), 77003), ((3, 4), "secret answer")), "add")
+    checks = (
+        CallTests((((1, 2), 77003), ((3, 4), "secret answer")), "add"),
+        AssertTests("assert add(1, 2) == 77003"),
+        StdioTests((("", "secret answer 77003"),)),
+    )
     with FusionServer() as server, client_of(server) as client:
-        client.submit(ADD, check).result(30)
-        client.submit(ADD, AssertTests("assert add(1, 2) == 77003")).result(30)
-        client.submit("print(1)", StdioTests((("", "secret answer 77003"),))).result(30)
+        client.judge_many([(ADD, check) for check in checks])
     sent = json.dumps(server.requests)
     assert "add" in sent
     assert "77003" not in sent and "secret answer" not in sent
 
 
+PRINTS = "print('hello')"
+HELLO_IN_CPP = StdioTests((("", "hello"),), language="cpp")
+NO_SYNTAX = finished("", '  File "x", line 1\nSyntaxError: invalid syntax', 1)
+NOT_COMPILED = {"status": "Failed", "run_result": None, "compile_result": {"status": "Finished", "return_code": 1}}
+# A server compiles once more what is said not to compile.
 RECORDED = [
-    (finished("hello\n"), "passed"),
-    (finished("hello\nmore\n\x1b[2J", "\x1b"), "wrong_answer"),
-    (finished("hello\n", "Traceback\nValueError: x", 1), "exception"),
-    (finished("", "Traceback\nMemoryError", 1), "out_of_memory"),
-    (finished("hello\n", status="TimeLimitExceeded", code=None), "timed_out"),
-    ({"status": "Failed", "compile_result": {"status": "TimeLimitExceeded"}}, "timed_out"),
-]  # fmt: skip
+    (PRINTS, HELLO, finished("hello\n"), "passed", 1),
+    (PRINTS, HELLO, finished("hello\nmore\n\x1b[2J", "\x1b"), "wrong_answer", 1),
+    (PRINTS, HELLO, finished("hello\n", "Traceback\nValueError: x", 1), "exception", 1),
+    (PRINTS, HELLO, finished("", "Traceback\nMemoryError", 1), "out_of_memory", 1),
+    (PRINTS, HELLO, finished("hello\n", status="TimeLimitExceeded", code=None), "timed_out", 1),
+    (PRINTS, HELLO, {"status": "Failed", "compile_result": {"status": "TimeLimitExceeded"}}, "timed_out", 1),
+    (PRINTS, HELLO, NO_SYNTAX, "exception", 2),
+    ("print('hello'", HELLO, NO_SYNTAX, "syntax_error", 2),
+    ("int main() {", HELLO_IN_CPP, NOT_COMPILED, "syntax_error", 1),
+]
 
 
 def test_recorded_answers():
-    for answer, verdict in RECORDED:
+    for program, check, answer, verdict, num_requests in RECORDED:
         with FusionServer([answer]) as server, client_of(server) as client:
-            outcome = client.submit("print('hello')", HELLO).result(30)
-            assert (outcome.verdict, len(server.requests)) == (verdict, 1), answer
+            outcome = client.submit(program, check).result(30)
+            assert (outcome.verdict, len(server.requests)) == (verdict, num_requests), (program, answer)
             assert "\x1b" not in outcome.stdout + outcome.stderr
-
-
-def test_a_server_compiles_once_more_what_is_said_not_to_compile():
-    said = finished("", '  File "x", line 1\nSyntaxError: invalid syntax', 1)
-    for program, verdict in (("print('hello'", "syntax_error"), ("print('hello')", "exception")):
-        with FusionServer([said]) as server, client_of(server) as client:
-            assert client.submit(program, HELLO).result(30).verdict == verdict
-            assert len(server.requests) == 2
-    no_cpp = {"status": "Failed", "run_result": None, "compile_result": {"status": "Finished", "return_code": 1}}
-    with FusionServer([no_cpp]) as server, client_of(server) as client:
-        outcome = client.submit("int main() {", StdioTests((("", "hello"),), language="cpp")).result(30)
-        assert (outcome.verdict, len(server.requests)) == ("syntax_error", 1)
 
 
 FAILURES = [429, 500, "hang up", {"status": "SandboxError"}, {"status": "Failed", "run_result": {"status": "Error"}},
@@ -176,7 +228,6 @@ def test_environment_gives_address_and_concurrency(monkeypatch):
 
 
 def test_outcomes_say_what_those_of_the_local_sandbox_say():
-    """Same cases, exception, line and output; only the clock differs."""
     asserts = AssertTests("assert add(1, 2) == 3\nassert add(1, 'x') == 3")
     printed = StdioTests((("1", "1"), ("2", "3"), ("", "")))
     programs = [

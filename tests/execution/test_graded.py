@@ -3,28 +3,19 @@
 
 import os
 
-import honest_functions
-import honest_objects
+from honest_tests import CASES as HONEST
 from support.named_jobs import judge_named, not_among
 
 from lit_rl.execution import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.judging.graded import result_or_none
 
-HONEST = honest_objects.CASES | honest_functions.CASES
-
 ADDS_ONE = "def f(x): return x + 1"
 LOOPED = "for x in (1, 2):\n    assert f(x) == x + 1\n"
 
 
-def judged(sandbox, program, test, entry_point=None, **options):
-    return sandbox.submit(program, AssertTests(test, entry_point, **options)).result(60)
-
-
-def judged_each(sandbox, cases, **options):
-    """Outcome of each program and its test, by name."""
-    jobs = {name: (program, AssertTests(test, **options)) for name, (program, test) in cases.items()}
-    return judge_named(sandbox, jobs)
+def judged_each(sandbox, cases):
+    return judge_named(sandbox, {name: (program, AssertTests(test)) for name, (program, test) in cases.items()})
 
 
 def test_honest_programs_pass(sandbox):
@@ -45,7 +36,6 @@ def test_the_same_tests_fail_where_they_say_otherwise(sandbox):
 
 
 LIES = "class M:\n    def __getattr__(self, name): return lambda *a, **k: True\n"
-# fmt: off
 BENT = {
     "module_math": (LIES + "math = M()\ndef f(x): return 0", "assert math.isclose(f(1), 2)\nassert f(2) == f(2)"),
     "bare_isclose": ("def isclose(*a, **k): return True\ndef f(x): return 0", "for x in (1, 2):\n    assert isclose(f(x), x + 1)"),
@@ -65,15 +55,13 @@ BENT = {
     "string_that_joins_to_anything": ("class S(str):\n    def __eq__(s, o): return True\n    __hash__ = str.__hash__\n    def join(s, x): return S()\ndef f(x): return S('a')", "for x in (1, 2):\n    assert f(x).join('bc') == str(x)"),
     "builtins_that_are_shadowed": ("def abs(x): return 0\ndef all(x): return True\ndef f(x): return x", "assert all(abs(f(x) - 2 * x) < 1e-9 for x in (1, 2))"),
     "exit_caught_by_the_tests": ("import os\ndef f(x): return 2 if x == 1 else os._exit(0)", "for x in (1, 2):\n    try:\n        assert f(x) == x + 1\n    except BaseException:\n        pass\nassert True"),
-}
-# fmt: on
+}  # fmt: skip
 
 
 def test_a_program_cannot_bend_the_tests(sandbox):
     assert not_among(judged_each(sandbox, BENT), "wrong_answer", "exception") == {}
 
 
-# fmt: off
 FAULTY = {
     "no_assert": ("x = f(1)\nprint(x)", "assert nothing"),
     "helper_that_only_computes": ("def assertion(a, b):\n    same = a == b\nassertion(f(1), 3)", "assert nothing"),
@@ -83,7 +71,6 @@ FAULTY = {
     "asserts_that_cannot_fail": ("assert (f(1) == 2, 'wrong')", "assert nothing"),
     "no_case_at_all": ("for x in ():\n    assert f(x) == x + 1", "asserted"),
 }
-# fmt: on
 
 
 def test_a_fault_of_the_tests_is_no_fault_of_the_program(sandbox):
@@ -98,23 +85,19 @@ def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
     def line(kind, secret="s"):
         return b'...\n{"kind": "%s", "number": 3, "secret": "%s"}\n' % (kind.encode(), secret.encode())
 
-    def exited(status):
-        return status << 8
-
-    good = exited(STATUSES["passed"])
+    good, bad, killed = STATUSES["passed"] << 8, STATUSES["failed"] << 8, 9
     assert result_or_none(line("passed"), good, "s")["number"] == 3
-    killed = 9
     assert result_or_none(line("failed") + b"..f", killed, "s")["kind"] == "failed", "a later test ran into a limit"
     for content, status in (
         (line("ended"), killed),
         (line("faulty"), killed),
-        (line("failed") + b"x", exited(STATUSES["failed"])),
+        (line("failed") + b"x", bad),
         (b"x" + line("passed"), good),
-        (line("passed"), exited(0)),
-        (line("passed"), exited(STATUSES["failed"])),
+        (line("passed"), 0),
+        (line("passed"), bad),
         (line("failed"), good),
-        (line("passed"), 9),
-        (line("passed"), good | 9),
+        (line("passed"), killed),
+        (line("passed"), good | killed),
         (line("passed", "t"), good),
         (line("passed") * 2, good),
         (b"\n" + line("passed"), good),
@@ -129,7 +112,6 @@ def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
     assert os.WIFEXITED(good) and len(set(STATUSES.values())) == len(STATUSES)
 
 
-# fmt: off
 SAME_AS_PYTHON = {
     "keys_of_a_dict_as_a_set": ("def f(x): return {1: 2}", "assert set(f(1)) == {1}"),
     "sorted_object": ("class A:\n    def __iter__(s): return iter([2, 1])\ndef f(x): return A()", "assert sorted(f(1)) == [1, 2]"),
@@ -137,8 +119,7 @@ SAME_AS_PYTHON = {
     "name_of_a_builtin_bound_by_the_tests": ("def f(x): return x", "sum = 3\nassert f(sum) == 3"),
     "function_as_an_argument": ("def f(g): return g([1, 2])", "assert f(len) == 2\nassert f(sum) == 3"),
     "order_of_a_set_of_numbers": ("def f(s): return list(s)", "s = {15, 10, 2, 18, 33, 64, 1}\nassert f({15, 10, 2, 18, 33, 64, 1}) == list(s)"),
-}
-# fmt: on
+}  # fmt: skip
 
 
 def test_literal_asserts_mean_what_they_mean_in_python(sandbox):
@@ -153,20 +134,20 @@ def test_a_function_check_that_nothing_calls_does_not_fail_every_program(sandbox
     nested = "def check(c):\n    for x in (1, 2):\n        assert c(x) == x + 1\ndef run():\n    check(f)\nrun()\n"
     never_run = "def run():\n    check(f)\ndef check(c):\n    for x in (1, 2):\n        assert c(x) == x + 1\n"
     for test, entry_point in ((uncalled, None), (nested, None), (nested, "f"), (never_run, "f")):
-        assert judged(sandbox, "def f(x): return x + 1", test, entry_point).passed, test
-        assert judged(sandbox, "def f(x): return x + 2", test, entry_point).verdict == "wrong_answer", test
+        check = AssertTests(test, entry_point)
+        right, wrong = sandbox.judge_many([(ADDS_ONE, check), ("def f(x): return x + 2", check)])
+        assert (right.verdict, wrong.verdict) == ("passed", "wrong_answer"), test
 
 
-# fmt: off
 EXPECTS_A_STOP = {
     "handler": "def raises():\n    try:\n        f(2)\n    except StopIteration:\n        return True\nassert raises()\n",
     "unittest": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        with self.assertRaises(StopIteration):\n            f(2)\n        self.assertRaises(StopIteration, f, 2)\n",
 }
-# fmt: on
 
 
 def test_a_test_that_expects_stop_iteration_can_pass(sandbox):
     stops = "def f(x):\n    if x == 2: raise StopIteration\n    return x + 1\n"
-    for program in (stops, stops.replace("StopIteration", "RuntimeError"), ADDS_ONE):
-        outcomes = judged_each(sandbox, {name: (program, test) for name, test in EXPECTS_A_STOP.items()})
-        assert {outcome.passed for outcome in outcomes.values()} == {program == stops}, program
+    wrong = [stops.replace("StopIteration", "RuntimeError"), ADDS_ONE]
+    cases = {(program, name): (program, test) for program in [stops, *wrong] for name, test in EXPECTS_A_STOP.items()}
+    passed = {how for how, outcome in judged_each(sandbox, cases).items() if outcome.passed}
+    assert passed == {(stops, name) for name in EXPECTS_A_STOP}

@@ -104,8 +104,6 @@ def test_a_call_too_long_to_be_read_ends_the_program_at_once(client):
     assert trace == [["go_to", "a"]]
 
 
-# --- a supervisor that never waits for a program -----------------------------------------------------------
-
 URGENT = "import socket, threading\ns = socket.socket(fileno=4)\ns.send(b'x', socket.MSG_OOB)\n"
 UNREAD = 'import os\nfor _ in range(9_000): os.write(4, b\'["call","ask",["t"],["d"]]\\n\')\n'
 STALLING = {
@@ -135,7 +133,6 @@ def test_no_program_makes_the_supervisor_wait_or_spin(client, name):
 
 @pytest.mark.parametrize("name", slow_but(("urgent, then waits", "reads no answer and works"), STALLING))
 def test_a_trainer_that_hangs_up_is_noticed_whatever_the_program_does(name):
-    """The program may take minutes."""
     reader, writer = socket.socketpair()
     with reader, contextlib.closing(client_of(reader)) as own:
         hang_up = threading.Timer(0.3, writer.close)
@@ -148,9 +145,6 @@ def test_a_trainer_that_hangs_up_is_noticed_whatever_the_program_does(name):
         else:
             assert result.verdict is Verdict.EXCEPTION  # ended as soon as it sent what no honest program does
         hang_up.join()
-
-
-# --- the host's time is the program's ----------------------------------------------------------------------
 
 
 def spend(seconds):
@@ -181,7 +175,6 @@ def test_the_hosts_cpu_seconds_count_as_the_programs(client, monkeypatch, body):
 
 
 def test_seconds_of_the_host_and_of_the_program_are_added_up(client, monkeypatch):
-    """Neither reaches the limit alone."""
     monkeypatch.setattr(sys.modules[__name__], "World", Slow)
     work = "import time\nfor i in range(35):\n    go_to('a')\n    while time.process_time() < 0.01 * i: pass"
     result, trace = run(client, work, timeout_seconds=0.5)

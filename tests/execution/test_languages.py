@@ -49,32 +49,28 @@ def test_node_of_a_python_package_is_found_without_one_on_the_path(tmp_path, mon
     assert find_toolchain.__wrapped__("javascript", str(tmp_path)).names["command"] == str(node)
 
 
-ANSWERED = StdioTests((("", "yes"),), "java")
-HAS_MAIN = {
-    "a class before main": "public class Main { static class Fast { } public static void main(String[] a) { System.out.print(\"yes\"); } }",
-    "a nested main": "class A { static class B { public static void main(String... a) { System.out.print(\"yes\"); } } }",
-    "words in texts": 'class A { String s = """\n  "}} class B { public static void main(String[] a) { \n"""; public static void main(String[] a) { System.out.print("yes"); } }',
-    "an interface in a package": "package a.b; public interface Z { static void main(String[] a) { System.out.print(\"yes\"); } }",
-    "others called main": "class A { static void main(String[] a) { } }\nclass B { public static void main(String a) { } public static int main(String[] a, int b) { return 0; } }\nclass C { public static void main(String[] a) { System.out.print(\"yes\"); } }",
+# Where programs begin, by language; each prints "yes".
+BEGINNINGS = {
+    "java": {
+        "a class before main": "public class Main { static class Fast { } public static void main(String[] a) { System.out.print(\"yes\"); } }",
+        "a nested main": "class A { static class B { public static void main(String... a) { System.out.print(\"yes\"); } } }",
+        "words in texts": 'class A { String s = """\n  "}} class B { public static void main(String[] a) { \n"""; public static void main(String[] a) { System.out.print("yes"); } }',
+        "an interface in a package": "package a.b; public interface Z { static void main(String[] a) { System.out.print(\"yes\"); } }",
+        "others called main": "class A { static void main(String[] a) { } }\nclass B { public static void main(String a) { } public static int main(String[] a, int b) { return 0; } }\nclass C { public static void main(String[] a) { System.out.print(\"yes\"); } }",
+    },
+    "javascript": {
+        "minified": "import{readFileSync as r}from'fs';console.log(r(0,'utf8'));",
+        "a script with such words": "/*\nimport data from here\nexport it\n*/\nconst text = `\nexport default x`;\nconsole.log(require('fs').readFileSync(0, 'utf8'));",
+        "import() in a script": "import('fs').then((fs) => console.log(fs.readFileSync(0, 'utf8')));",
+    },
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", slow_but(["a class before main"], HAS_MAIN))
-def test_the_class_of_java_that_has_main_is_started(sandbox, name):
-    need("java")
-    outcome = sandbox.submit(HAS_MAIN[name], ANSWERED).result()
-    assert outcome.passed, outcome
+ALL_BEGINNINGS = [(language, name) for language, programs in BEGINNINGS.items() for name in programs]
 
 
-MODULES = {
-    "minified": "import{readFileSync as r}from'fs';console.log(r(0,'utf8'));",
-    "a script with such words": "/*\nimport data from here\nexport it\n*/\nconst text = `\nexport default x`;\nconsole.log(require('fs').readFileSync(0, 'utf8'));",
-    "import() in a script": "import('fs').then((fs) => console.log(fs.readFileSync(0, 'utf8')));",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_modules_and_scripts_of_javascript_are_told_apart(sandbox, name):
-    need("javascript")
-    outcome = sandbox.submit(MODULES[name], StdioTests((("yes\n", "yes\n"),), "javascript")).result()
+@pytest.mark.parametrize(("language", "name"), slow_but([ALL_BEGINNINGS[0], *ALL_BEGINNINGS[5:]], ALL_BEGINNINGS))
+def test_the_class_that_has_main_is_started_and_modules_and_scripts_are_told_apart(sandbox, language, name):
+    need(language)
+    outcome = sandbox.submit(BEGINNINGS[language][name], StdioTests((("yes\n", "yes\n"),), language)).result()
     assert outcome.passed, outcome

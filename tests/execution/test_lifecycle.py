@@ -52,25 +52,17 @@ def started(future):
     return eventually(future.running)
 
 
-def test_a_killed_worker_is_replaced_and_its_program_tried_again(tmp_path):
-    with Sandbox(num_workers=1, temporary_folder=str(tmp_path)) as sandbox:
+@pytest.mark.parametrize(("tier", "killed"), [(None, "worker"), (0, "zygote")])
+def test_a_worker_or_zygote_that_is_killed_is_replaced_and_its_program_tried_again(tmp_path, tier, killed):
+    with Sandbox(num_workers=1, tier=tier, temporary_folder=str(tmp_path)) as sandbox:
         future = sandbox.submit(*SLOW)
         assert started(future)
         time.sleep(0.1)
-        os.kill(worker_pid(sandbox), signal.SIGKILL)
+        for pid in [worker_pid(sandbox)] if killed == "worker" else processes_of(tmp_path):
+            os.kill(int(pid), signal.SIGKILL)
         assert future.result(30).passed
         assert sandbox.submit(*HELLO).result(30).passed
     assert (processes_of(tmp_path), os.listdir(tmp_path)) == ([], [])
-
-
-def test_a_killed_zygote_costs_one_retry(tmp_path):
-    with Sandbox(num_workers=1, tier=0, temporary_folder=str(tmp_path)) as sandbox:
-        future = sandbox.submit(*SLOW)
-        assert started(future)
-        time.sleep(0.1)
-        for pid in processes_of(tmp_path):
-            os.kill(int(pid), signal.SIGKILL)
-        assert future.result(30).passed
 
 
 def test_a_program_whose_worker_is_lost_again_and_again_beside_a_known_good_one_has_failed():
@@ -189,13 +181,25 @@ def test_too_few_processes_are_an_error_at_start_that_says_what_to_do(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.fixture
+def stress(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("sandbox_stress")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tier", [None, 0])
-def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    run = importlib.import_module("sandbox_stress").run
-    found = run("kills", 3, 10.0, num_workers=4, tier=tier, max_rounds=1)
+def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier, stress):
+    found = stress.run("kills", 3, 10.0, num_workers=4, tier=tier, max_rounds=1)
     assert found.faults == [] and found.verdicts.total() == 200
+
+
+def test_a_programs_garbage_hurts_no_other_program(stress):
+    found = stress.run("garbage", 0, 10.0, num_workers=1, max_rounds=2)
+    assert (found.rounds, found.faults) == (2, [])
+    assert 0 < found.peak < stress.MAX_MEGABYTES
+    assert found.verdicts.total() == 2 * 40 and found.verdicts["passed: passed"] > 0
+    assert not found.verdicts["wrong: passed"] and any(name.startswith("wrong: ") for name in found.verdicts)
 
 
 TRAINER = """
@@ -220,7 +224,6 @@ def begun(code, *arguments, **options):
 
 
 def require_gone(trainer, folder, seconds):
-    """Nothing is left once the trainer has ended."""
     trainer.wait(20)
     trainer.stdout.close()
     assert eventually(lambda: not [p for p in processes_of(folder) if p != str(trainer.pid)], seconds)
@@ -270,7 +273,6 @@ HOLDS = [
 
 
 def test_a_killed_trainer_leaves_nothing_whatever_its_programs_do_to_their_judges(tmp_path):
-    """Judges and zygotes were there 22 s later."""
     trainer = begun(HOLDING, tmp_path, json.dumps(HOLDS))
     time.sleep(0.5)
     trainer.kill()

@@ -13,7 +13,6 @@ from lit_rl.execution.interface import WALL_SLACK_SECONDS, wall_limit
 
 @contextlib.contextmanager
 def one_core():
-    """Everything that is started meanwhile shares one core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:

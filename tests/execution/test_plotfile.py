@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import array
 import math
 import struct
@@ -112,25 +110,21 @@ DAMAGES = [
 
 
 def test_a_broken_plotfile_is_an_error_and_nothing_else():
-    for damage in DAMAGES:
-        variable = "pressure" if "D_00000" in str(damage) else "density"
-        with pytest.raises((OSError, LookupError, ValueError, OverflowError)):
-            read_field(reader({**files(), **damage}), variable)
     without = {path: content for path, content in files().items() if "D_00001" not in path}
-    for contents, variable in ((without, "density"), (files(), "temperature")):
+    broken = [({**files(), **damage}, "pressure" if "D_00000" in str(damage) else "density") for damage in DAMAGES]
+    for contents, variable in (*broken, (without, "density"), (files(), "temperature")):
         with pytest.raises((OSError, LookupError, ValueError, OverflowError)):
             read_field(reader(contents), variable)
 
 
 def test_all_levels_and_their_texts_share_one_budget():
-    contents = files()
-    texts = sum(len(contents[name]) for name in contents if "_D_" not in name)
-    assert read_field(reader(contents), "density", texts + 2 * 8 + 2 * 8 + 2 * 4) == read_field(
-        reader(contents), "density"
-    )
+    read = reader(files())
+    texts = sum(len(content) for name, content in files().items() if "_D_" not in name)
+    budget = texts + 2 * 8 + 2 * 8 + 2 * 4
+    assert read_field(read, "density", budget) == read_field(read, "density")
     for less in (1, 9, 25, texts + 20):
         with pytest.raises(ValueError, match=r"left to read|longer than"):
-            read_field(reader(contents), "density", texts + 2 * 8 + 2 * 8 + 2 * 4 - less)
+            read_field(read, "density", budget - less)
 
 
 def test_boxes_are_counted_before_they_are_built(monkeypatch):

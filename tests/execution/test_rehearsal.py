@@ -15,7 +15,6 @@ RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return 0"
 NODE = "class Node:\n    def __init__(self, val=0, next=None):\n        self.val, self.next = val, next\n    def total(self): return {}\n"
 NODES = NODE.format("self.val + (self.next.total() if self.next else 0)"), NODE.format("-1")
 
-# fmt: off
 # Tests of ``f``, which adds 1.
 OF_F = {
     "bare_handler": "try:\n    got = f(1)\nexcept:\n    got = {}['x']\nassert got == 2\n",
@@ -46,7 +45,6 @@ OF_NODES = {
     "instance": "n = Node(1)\nassert isinstance(n, Node) and issubclass(Node, Node) and n.total() == 1\n",
     "static": "class Maker:\n    kind = Node\n    def make(self, v): return self.kind(v)\nassert Maker().make(3).total() == 3\n",
 }
-# fmt: on
 HOSTILE = {
     "folder": "import os\nos.makedirs('a.txt/b')\nos.makedirs('once.txt')",
     "file": "open('a.txt', 'w').write('x')\nopen('d', 'w').write('x')",

@@ -38,13 +38,11 @@ def printed(program, num_runs=4, num_sandboxes=2, **options):
     return found
 
 
-def test_random_numbers_without_a_seed_are_the_same_each_time():
-    assert len(printed(UNSEEDED)) == 1
-
-
-def test_numpys_random_numbers_without_a_seed_are_the_same_each_time():
-    pytest.importorskip("numpy")
-    assert len(printed(UNSEEDED_NUMPY, packages=["numpy"])) == 1
+@pytest.mark.parametrize(("program", "packages"), [(UNSEEDED, []), (UNSEEDED_NUMPY, ["numpy"])])
+def test_random_numbers_without_a_seed_are_the_same_each_time(program, packages):
+    for package in packages:
+        pytest.importorskip(package)
+    assert len(printed(program, packages=packages)) == 1
 
 
 @pytest.mark.parametrize("tier", slow_but((2,), [0, 1, 2]))
@@ -60,18 +58,13 @@ def test_what_was_there_before_the_program_has_the_same_address_each_time(tier):
         pytest.skip(f"tier {tier} cannot be had here: {error}")
 
 
-def drawing(kind):
-    return (
-        f"import random\ndef check(f):\n    for _ in range(3):\n        x = {kind}\n"
-        "        assert f(x) == x + 1\n        assert f(0) != x"
-    )
-
-
 def test_a_program_cannot_draw_what_the_test_draws(sandbox):
     """It answers with what its own stream says comes next: equal streams would make the two the same."""
     for kind in ("random.random()", "random.Random().random()", "(random.seed(), random.random())[1]"):
         program = f"import random\ndef f(x):\n    if x == 0: return guess\n    return x + 1\nguess = {kind}"
-        outcome = sandbox.submit(program, AssertTests(drawing(kind), "f")).result(60)
+        asserts = f"x = {kind}\n        assert f(x) == x + 1\n        assert f(0) != x"
+        test = f"import random\ndef check(f):\n    for _ in range(3):\n        {asserts}"
+        outcome = sandbox.submit(program, AssertTests(test, "f")).result(60)
         assert outcome.verdict is Verdict.PASSED, (kind, outcome)
 
 

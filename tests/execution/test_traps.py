@@ -6,7 +6,6 @@ import threading
 from dataclasses import replace
 
 import pytest
-from honest_endings import ENDINGS
 from suites import need_tier
 from support.named_jobs import among, judge_named, not_among
 from support.slow_cases import slow_but
@@ -27,7 +26,6 @@ def run(sandbox, program, stdin="", stdout="", seconds=5.0):
     return sandbox.submit(program, StdioTests(((stdin, stdout),), timeout_seconds=seconds)).result(60)
 
 
-# fmt: off
 LONG = ("x" * 999 + "\n") * 4000
 # Program, standard input, standard output.
 PRINTS = {
@@ -38,8 +36,7 @@ PRINTS = {
     "nothing of what ran before the fork": ("import linecache, sys\nprint(sys.stdin.read() == '', list(linecache.cache), sorted(globals())[-2:], sys.stdout.tell())", "", "True ['<program>'] ['linecache', 'sys'] 0"),
     # Whole seconds, and two for the zygote to act; without it the program waits until its wall limit.
     "the kernel's limit on CPU seconds": ("import resource, time\nwhile resource.getrlimit(resource.RLIMIT_CPU) != (7, 7): time.sleep(0.01)", "", ""),
-}
-# fmt: on
+}  # fmt: skip
 
 
 def test_programs_print_what_they_print_elsewhere(sandbox):
@@ -92,21 +89,14 @@ def test_a_limit_of_a_few_milliseconds_holds(sandbox):
 
 
 POINTS = "class P:\n    def __init__(s, x): s.x = x\n    def __eq__(s, o): return s.x == o.x\ndef f(x): return P(x)"
+EQUAL_POINTS = "for x in (1, 2):\n    assert f(x) == P(x)"
 IN_PLACE = "def check(f):\n    for x in ([3, 1], [2, 1]):\n        f(x)\n        assert x == sorted(x)"
 # A program, and two checks: it passes the second alone.
 OPTIONS = {
     "arguments changed in place": ("def f(x): x.sort()", AssertTests(IN_PLACE, "f"), {"in_place": True}),
     "arguments of calls": ("def f(x): x.sort()", CallTests(((([3, 1],), [1, 3]),), "f"), {"in_place": True}),
-    "equality of the program's classes": (
-        POINTS,
-        AssertTests("for x in (1, 2):\n    assert f(x) == P(x)"),
-        {"allow_objects": True},
-    ),
-    "tuples for lists": (
-        "def f(x): return (x, (x,))",
-        CallTests((((1,), [1, [1]]),), "f"),
-        {"as_json": True},
-    ),
+    "equality of the program's classes": (POINTS, AssertTests(EQUAL_POINTS), {"allow_objects": True}),
+    "tuples for lists": ("def f(x): return (x, (x,))", CallTests((((1,), [1, [1]]),), "f"), {"as_json": True}),
     "floats": ("def f(a, b): return a + b", CallTests((((0.1, 0.2), 0.3),), "f"), {"tolerance": 1e-9}),
 }
 
@@ -140,6 +130,32 @@ def test_packages_can_be_imported_only_when_named():
 
 
 CHECK = StdioTests((("", "main\nlast\n"),))
+# Ways in which a program may print and end; each prints these two lines.
+ENDINGS = {
+    "runs_off_the_end": "print('main')\nprint('last')",
+    "sys_exit": "import sys\nprint('main')\nprint('last')\nsys.exit()",
+    "exit_and_help_names": "print('main')\nprint('last')\nassert help and copyright and license and credits\nexit()",
+    "exit_function": "import atexit\natexit.register(print, 'last')\nprint('main')",
+    "thread_that_outlives_main": "import threading\nprinted = threading.Event()\nthreading.Thread(target=lambda: (printed.wait(), print('last'))).start()\nprint('main')\nprinted.set()",
+    "pool_not_shut_down": "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\nprint('main')\npool.submit(print, 'last')",
+    "thread_pool_of_multiprocessing": "from multiprocessing.dummy import Pool\nprint('main')\nwith Pool(2) as pool: print(*pool.map(str, ['last']))",
+    "lock_and_value_of_multiprocessing": "import multiprocessing as mp\nlock = mp.RLock()\nwith lock:\n    with lock: print('main')\nprint('last')",
+    "open_one_left_open": "out = open(1, 'w')\nprint('main', file=out)\nprint('last', file=out)",
+    "own_text_wrapper": "import io, sys\nout = io.TextIOWrapper(sys.stdout.buffer)\nout.write('main\\nlast\\n')",
+    "detached_stdout": "import sys\nout = sys.stdout.detach()\nout.write(b'main\\nlast\\n')",
+    "stdout_set_to_nothing": "import sys\nprint('main\\nlast')\nsys.stdout.flush()\nsys.stdout = None",
+    "stdout_replaced_by_string_and_printed": "import io, sys\nold, sys.stdout = sys.stdout, io.StringIO()\nprint('main\\nlast')\nold.write(sys.stdout.getvalue())",
+    "file_in_a_cycle": "class Node: pass\nnode = Node()\nnode.me, node.out = node, open(1, 'w')\nnode.out.write('main\\nlast\\n')",
+    "file_held_by_a_daemon": "import threading, time\ndef run():\n    out = open(1, 'w')\n    out.write('main\\nlast\\n')\n    ready.set()\n    time.sleep(60)\nready = threading.Event()\nthreading.Thread(target=run, daemon=True).start()\nready.wait()",
+    "deleter_in_a_cycle": "class D:\n    def __del__(self): print(word)\nword = 'last'\nd = D()\nd.me = d\nprint('main')",
+    "weak_finalizer": "import weakref\nclass D: pass\nd = D()\nweakref.finalize(d, print, 'last')\nprint('main')",
+    "generator_closed_at_the_end": "def g():\n    try: yield\n    finally: print('last')\nx = g(); next(x)\nprint('main')",
+    "logging_shutdown": "import logging, logging.handlers, sys\nh = logging.StreamHandler(sys.stdout)\nm = logging.handlers.MemoryHandler(99, target=h)\nlogging.getLogger().addHandler(m)\nlogging.error('main'); logging.error('last')",
+    "exception_in_a_thread": "import threading\nthreading.excepthook = lambda a: print('last')\ndef f(): raise ValueError\nprint('main')\nthreading.Thread(target=f).start()",
+    "stack_of_one_gib": "import sys, threading\nsys.setrecursionlimit(10**6)\nthreading.stack_size(1 << 30)\ndef f(n): return n and 1 + f(n - 1)\ndef run():\n    print('main')\n    assert f(50000) == 50000\n    print('last')\nt = threading.Thread(target=run)\nt.start(); t.join()",
+    "os_exit_after_flush": "import os\nprint('main\\nlast', flush=True)\nos._exit(0)",
+    "collector_switched_off": "import gc\ngc.disable()\nclass N: pass\nn = N(); n.n = n; n.f = open(1, 'w'); n.f.write('main\\nlast\\n')\ndel n",
+}
 
 
 def test_everything_that_was_written_arrives(sandbox):

@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from suites import children
 
 from lit_rl.execution import Sandbox, StdioTests
+from lit_rl.execution.confinement.landlock import abi_version
 from lit_rl.execution.zygote import work_folder
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
@@ -72,11 +74,8 @@ IMPORTS = "from test_work_folder import fill, deep\nfrom lit_rl.execution.zygote
 
 @pytest.mark.parametrize("rules", ["", FIRST_LANDLOCK])
 def test_any_content_is_removed(tmp_path, rules):
-    if rules:
-        from lit_rl.execution.confinement.landlock import abi_version
-
-        if not abi_version():
-            pytest.skip("this kernel has no Landlock")
+    if rules and not abi_version():
+        pytest.skip("this kernel has no Landlock")
     run(IMPORTS + "fill(folder)\n" + rules + "os.chdir('/')\nempty_folder(folder)\n", tmp_path)
     assert os.listdir(tmp_path) == []
 
@@ -179,11 +178,11 @@ def test_a_work_folder_tells_nothing_of_the_program_before(tier, look, begins):
     quick = StdioTests((("", "x"),))
     with Sandbox(num_workers=1, tier=tier) as sandbox:
         judge = sandbox._workers[0]._process.pid
-        zygote = Path(f"/proc/{judge}/task/{judge}/children").read_text()
+        zygotes = children(judge)
         first = sandbox.submit(look, quick).result(60).stdout
         told = {}
         for kind, lines in LEAVES.items():
             outcomes = sandbox.judge_many([("import os\n" + lines, quick), (look, quick)])
             told[kind] = {outcome.stdout for outcome in outcomes[1::2]}
         assert told == {kind: {first} for kind in LEAVES} and first.startswith(begins)
-        assert tier or Path(f"/proc/{judge}/task/{judge}/children").read_text() == zygote
+        assert tier or children(judge) == zygotes

@@ -114,7 +114,6 @@ _C_LIKE = [
     "__attribute__((constructor)) void f() { f(); } int main() {}",
     "const int main[] = {-1};",
 ]
-# fmt: off
 WHOLE = {
     "c": _C_LIKE,
     "cpp": [
@@ -206,8 +205,7 @@ WHOLE = {
         "static X: [u8; 1 << 40] = [1; 1 << 40];\nfn main() { println!(\"{}\", X[7]) }", "static mut X: [u8; 1 << 44] = [0; 1 << 44];\nfn main() { unsafe { X[7] = 1 } }", "struct A([A; 1]);\nfn main() {}", "trait T { fn f<A: T>(&self, n: A) where (Self, A): T { (1, n).f(1) } }\nfn main() {}", "fn f<T: Fn() -> i32>(n: i32, g: T) -> i32 { if n == 0 { g() } else { f(n - 1, || g() + 1) } }\nfn main() { f(3, || 1); }", "fn main() { " + "{" * 50000 + "}" * 50000 + " }", "fn main() { let x = " + "!" * 100000 + "1; }",
         "fn main() {} /*", "fn main() {} \0", "\ufeff\ufefffn main() {}", 'fn main() { let s = r###"', "fn main() { x }" + "\u202e", "fn main() { compile_error!(\"error: linking with `gcc` failed: exit status: 1\\n--> program.rs:99999\") }",
     ],
-}
-# fmt: on
+}  # fmt: skip
 
 # Functions whose driver shares a process with them: each line is written by the program in the driver's place, or
 # makes the driver write it.

@@ -1,7 +1,5 @@
 """The Qwen2.5 tokenizer and a way to read which of its tokens a term flags."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

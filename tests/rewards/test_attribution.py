@@ -1,22 +1,23 @@
 """Credit of each span of a text, counted by eye; in bulk against loops in test_spread_credit.py."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
-from support.completions import problem
-from support.marked_completions import check_credit, judge_marked, read_marked
+from support.completions import batch, problem, with_stop_reasons
 
 from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.execution.checks import AssertTests, Check, StdioTests
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.sandbox import Sandbox
-from lit_rl.rewards import Span, TermScore, TestsReward
+from lit_rl.models.codecs.token_bytes import text_and_byte_spans
+from lit_rl.rewards import Composite, RewardTerm, Span, TermScore, TestsReward
 from lit_rl.rewards.program_tests import GRADES
 from lit_rl.rewards.token_credit import SourceMap, TokenCredit
-from lit_rl.rollout import find_program
-from lit_rl.types import Program
+from lit_rl.rollout import Judge, find_program
+from lit_rl.types import Completions, Judgement, Problem, Program, StopReason
 
 # Four tokens of two bytes, then EOS, then padding.
 TOKENS = ((0, 2), (2, 4), (4, 6), (6, 8), (8, 8))
@@ -139,6 +140,65 @@ def test_nothing_of_the_prefix_has_a_place() -> None:
     assert program is not None
     assert SourceMap(text, program).line_reward_span(1, -1.0) is None
     assert SourceMap(text, program).span(0, len("import math\n"), -1.0) is None
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A completion as Qwen2.5 would have sampled it, and the tokens that overlap the inside of its marks.
+
+    ⟦ ⟧ stand around what a value without a place is spread over, ⟪ ⟫ around the place that is blamed. ␄ is EOS, without
+    which the token limit cut the text; at the very end, ␡ takes one token away, so that the cut is inside a character.
+    """
+
+    completions: Completions
+    even: list[int]
+    blamed: list[int]
+
+
+def read_marked(tokenizer: Any, source: str) -> Marked:
+    """Tokens are those of the tokenizer's offsets, not of the code under test, which has the sampled ids alone."""
+    plain, opened = "", list[str]()
+    inside: dict[str, set[int]] = {"⟦": set(), "⟪": set()}
+    for sign in source.rstrip("␡"):
+        if sign in inside:
+            opened.append(sign)
+        elif sign in "⟧⟫":
+            opened.pop()
+        else:
+            for mark in opened:
+                inside[mark].add(len(plain))
+            plain += sign
+    ended = plain.endswith("␄")
+    encoded = tokenizer(plain.removesuffix("␄"), add_special_tokens=False, return_offsets_mapping=True)
+    ids, offsets = list(encoded["input_ids"]), list(encoded["offset_mapping"])
+    assert tokenizer.decode(ids) == plain.removesuffix("␄"), "write characters in the tokenizer's normal form (NFC)"
+    if ended:
+        ids, offsets = [*ids, tokenizer.eos_token_id], [*offsets, (len(plain) - 1, len(plain))]
+    ids = ids[: len(ids) - source.count("␡")]
+    text, spans = text_and_byte_spans(tokenizer, ids)
+    assert text == tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    completions = with_stop_reasons(batch([text], [spans]), StopReason.EOS if ended else StopReason.LENGTH)
+    even, blamed = ([t for t in range(len(ids)) if inside[mark] & set(range(*offsets[t]))] for mark in "⟦⟪")
+    return Marked(completions, even, blamed)
+
+
+def judge_marked(marked: Marked, problem: Problem, sandbox: Sandbox) -> Judgement:
+    program = find_program(problem, marked.completions.texts[0])
+    return Judgement(problem, program, Judge(sandbox).start_program(problem, program, problem.check).result(60))
+
+
+def check_credit(term: RewardTerm, marked: Marked, judgement: Judgement, value: float, blamed: float = 0.0) -> None:
+    """Of the value, ``blamed`` is spread over the tokens of the blamed place and the rest over the others' marks."""
+    assert bool(blamed) is bool(marked.blamed), "a place is marked if and only if a value is expected there"
+    expected = torch.zeros(marked.completions.completion_ids.shape[1])
+    expected[marked.even] += (value - blamed) / len(marked.even)
+    if blamed:
+        expected[marked.blamed] += blamed / len(marked.blamed)
+    output = Composite([term])(marked.completions, [judgement])
+    assert output.valid.all(), output.reasons
+    assert output.rewards.item() == pytest.approx(value)
+    assert output.credit[0].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    assert output.credit.sum().item() == pytest.approx(value, abs=1e-5)
 
 
 DOUBLE = AssertTests("assert f(2) == 4\nassert f(3) == 6", timeout_seconds=0.4)

@@ -9,16 +9,19 @@ from support.completions import FixedScores, batch, inside, judged, problem
 from support.few_examples import given
 
 from lit_rl.data import SimulatorReward
-from lit_rl.execution.checks import ReferenceText
+from lit_rl.data.numerical.build_check import BuildAndRun
+from lit_rl.execution.checks import Check, ReferenceText, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
     BleuReward,
     Composite,
     DataflowReward,
+    LintReward,
     LLMJudgeReward,
     RewardTerm,
     ServerGrader,
     Span,
+    SyntaxReward,
     TermScore,
     TestsReward,
 )
@@ -26,8 +29,6 @@ from lit_rl.types import Completions, Judgement, Problem, Program
 
 
 class Fixed(FixedScores):
-    """Wants a reference."""
-
     def check_problem(self, problem: Problem) -> None:
         if problem.reference is None:
             raise ValueError("it has no reference")
@@ -129,3 +130,30 @@ def test_a_problem_without_reference_has_no_value_instead_of_a_zero(term: Reward
     assert output.valid.tolist() == [False, False]
     assert output.reasons[0] == f"{term.name}: the problem has no reference"
     assert output.rewards_or_nan().isnan().all()
+
+
+CPP = "int main() { return 0; }\n"
+LINES = BuildAndRun("tree", "src/step.cpp", 3, 4)
+STDIO = StdioTests((("", ""),), language="cpp")
+
+# Terms that parse programs read Python.
+UNREAD: dict[str, tuple[RewardTerm, Check]] = {
+    "syntax of lines": (SyntaxReward(), LINES),
+    "lint of lines": (LintReward(), LINES),
+    "data flow of lines": (DataflowReward(), LINES),
+    "lint of C++": (LintReward(), STDIO),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_a_program_in_another_language_has_no_value_and_is_not_trained_on(case: str) -> None:
+    """Lines of C++ are no Python: read as such, each completion would cost -1 whatever it says."""
+    term, check = UNREAD[case]
+    task = problem(check, reference=CPP)
+    with pytest.raises(ValueError, match=type(term).__name__):
+        term.check_problem(task)
+    python = problem(reference="x = 1\n")
+    rows = [judged(CPP, problem=task), judged("x = 1\n", problem=python)]
+    unread, read = term.score(batch([CPP, "x = 1\n"]), rows)
+    assert unread.value is None and "cpp" in unread.reason
+    assert read.value is not None

@@ -1,13 +1,13 @@
 import json
-import threading
-from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from support.completions import batch, judged, problem
+from support.http_server import answering
 from support.tiny_judge import write_judge
 
 from lit_rl.rewards import Composite, Grader, LLMJudgeReward, LocalGrader, RewardOutput, ServerGrader
@@ -15,8 +15,6 @@ from lit_rl.rewards.graders import Answer
 
 
 class Says(Grader):
-    """Gives prepared answers and counts what it was asked."""
-
     def __init__(self, *texts: str | None) -> None:
         self.texts = list(texts)
         self.prompts: list[str] = []
@@ -45,7 +43,6 @@ def test_an_answer_without_one_score_is_asked_for_again_and_then_scores_zero(ans
 
 
 def test_no_answer_is_no_zero() -> None:
-    """Neither at once nor when an answer without a score is asked for again."""
     for grader in (Says(None), Says("what?", None)):
         output = grade(LLMJudgeReward(grader), "a = 1")
         assert output.valid.tolist() == [False] and output.reasons == {0: "judge: asleep"}
@@ -85,73 +82,52 @@ def test_a_program_cannot_leave_its_fence() -> None:
     assert grader.prompts == [f"``````\n{program}\n``````"]
 
 
-class Server(BaseHTTPRequestHandler):
-    """Answers with the last line of the prompt; `busy` once and `broken` always fail."""
-
-    requests: list[tuple[str, dict[str, object], str | None]] = []  # noqa: RUF012
-    busy = True
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        Server.requests.append((self.path, body, self.headers["Authorization"]))
-        content = body["messages"][0]["content"]
-        if "busy" in content and Server.busy:
-            Server.busy = False
-            self.send_error(503)
-        elif "refused" in content:
-            self.send_error(400, "too long")
-        else:
-            answer = b"no json" if "broken" in content else _chat("Score: 4")
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(answer)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
-def _chat(text: str) -> bytes:
-    return json.dumps({"choices": [{"message": {"content": text}}]}).encode()
-
-
 @pytest.fixture
-def url() -> Iterator[str]:
-    Server.requests, Server.busy = [], True
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def server() -> Iterator[Any]:
+    """Scores 4; `busy` fails as the first request, `refused` and `broken` always do."""
+    requests: list[tuple[str, Any, str | None]] = []
+
+    def reply(path: str, headers: Mapping[str, str], body: Any) -> tuple[int, bytes]:
+        requests.append((path, body, headers["Authorization"]))
+        content = body["messages"][0]["content"]
+        if "busy" in content and len(requests) == 1:
+            return 503, b""
+        if "refused" in content:
+            return 400, b""
+        said = json.dumps({"choices": [{"message": {"content": "Score: 4"}}]}).encode()
+        return 200, b"no json" if "broken" in content else said
+
+    with answering(reply) as url:
+        yield SimpleNamespace(url=f"{url}/v1", requests=requests)
 
 
-def test_a_server_is_asked_as_openai_would_be(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_is_asked_as_openai_would_be(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", "secret")
-    grader = ServerGrader("small", url, max_tokens=9, api_key_variable="JUDGE_KEY")
+    grader = ServerGrader("small", server.url, max_tokens=9, api_key_variable="JUDGE_KEY")
     assert grade(LLMJudgeReward(grader, template="{program}"), "día").rewards.item() == pytest.approx(0.4)
     message = {"role": "user", "content": "```\ndía\n```"}
     body = {"model": "small", "messages": [message], "max_tokens": 9, "temperature": 0.0}
-    assert Server.requests == [("/v1/chat/completions", body, "Bearer secret")]
+    assert server.requests == [("/v1/chat/completions", body, "Bearer secret")]
 
 
-def test_a_server_reads_no_token_that_begins_or_ends_a_turn(url: str) -> None:
+def test_a_server_reads_no_token_that_begins_or_ends_a_turn(server: Any) -> None:
     """Nobody here knows which tokenizer a server has: what usual ones read as a token is broken by a space."""
-    ServerGrader("small", url).answer(["a<|im_end|>b</s>[INST]<end_of_turn><｜User｜> if a<|b|> c: x[i] < 3 <T>"])
-    (_, body, _), *_ = Server.requests
-    asked = body["messages"][0]["content"]  # type: ignore[index]
+    prompt = "a<|im_end|>b</s>[INST]<end_of_turn><｜User｜> if a<|b|> c: x[i] < 3 <T>"
+    ServerGrader("small", server.url).answer([prompt])
+    (_, body, _), *_ = server.requests
+    asked = body["messages"][0]["content"]
     assert asked == "a< |im_end|>b< /s>[ INST]< end_of_turn>< ｜User｜> if a< |b|> c: x[i] < 3 <T>"
 
 
-def test_a_busy_server_is_asked_again_and_a_refusal_is_not(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_server_is_asked_again_and_a_refusal_is_not(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    grader = ServerGrader("small", url, retries=1, max_concurrency=1)
+    grader = ServerGrader("small", server.url, retries=1, max_concurrency=1)
     answers = grader.answer(["busy", "refused", "broken"])
     assert answers[0] == Answer("Score: 4")
-    assert answers[1] == Answer(None, "the grader's server said 400 too long")
+    assert answers[1] == Answer(None, "the grader's server said 400 Bad Request")
     assert answers[2].text is None
     assert answers[2].reason.startswith("the grader's server gave no answer: JSONDecodeError")
-    asked = [body["messages"][0]["content"] for _, body, _ in Server.requests]  # type: ignore[index]
+    asked = [body["messages"][0]["content"] for _, body, _ in server.requests]
     assert asked == ["busy", "busy", "refused", "broken", "broken"]
     gone = grade(LLMJudgeReward(ServerGrader("small", "http://127.0.0.1:9/v1", retries=0)), "a = 1")
     assert gone.valid.tolist() == [False], "no zero"

@@ -1,9 +1,11 @@
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from support.completions import PASSED, reward_of
 from support.two_turns import drawn, rows_of
 
+from lit_rl.data import SimulatorReward
 from lit_rl.execution.checks import AssertTests, CallTests, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
@@ -20,8 +22,8 @@ from lit_rl.types import Completions, Judgement
 DIVISION = "def f(x):\n    return x / 0\n"
 
 
-def failed(line: int | None = None, verdict: Verdict = Verdict.EXCEPTION, *cases: Verdict) -> Outcome:
-    return Outcome(verdict, cases=cases, line=line)
+def failed(line: int | None = None, verdict: Verdict = Verdict.EXCEPTION, *cases: Verdict, **more: Any) -> Outcome:
+    return Outcome(verdict, cases=cases, line=line, **more)
 
 
 CALLS = CallTests(cases=(((1,), 1),) * 4, entry_point="f")
@@ -55,20 +57,32 @@ def test_fraction_is_the_mean_score_of_groups_of_cases() -> None:
     assert reward_of(TestsReward(mode="fraction"), DIVISION, whole, check=check).rewards.item() == 1.0
 
 
+GRADED: list[tuple[RewardTerm, str, Outcome, float]] = [
+    (TestsReward(mode="graded"), DIVISION, Outcome(Verdict.SYNTAX_ERROR), -1.0),
+    (TestsReward(mode="graded"), DIVISION, Outcome(Verdict.TIMED_OUT), -0.6),
+    (TestsReward(mode="graded", grades={"wrong_answer": -0.1}), DIVISION, Outcome(WRONG), -0.1),
+    (TestsReward(mode="graded"), "", Outcome(Verdict.NO_PROGRAM), -1.0),
+    (TestsReward(mode="graded"), DIVISION, PASSED, 1.0),
+    (SimulatorReward(), DIVISION, failed(robot_verdict="python_error"), 0.0),
+    (SimulatorReward(), DIVISION, failed(robot_verdict="robot_execution_error"), 0.3),
+    (SimulatorReward(), DIVISION, failed(robot_verdict="completion_error"), 0.6),
+    (SimulatorReward(), DIVISION, failed(robot_verdict="success"), 1.0),
+    (SimulatorReward(), DIVISION, Outcome(Verdict.SYNTAX_ERROR), 0.0),
+    (SimulatorReward(grades={"python_error": -1.0}), "", Outcome(Verdict.NO_PROGRAM), -1.0),
+]
+
+
 def test_grades_follow_the_verdict() -> None:
-    term = TestsReward(mode="graded", grades={"wrong_answer": -0.1})
-    verdicts = [Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT, Verdict.WRONG_ANSWER]
-    values = [reward_of(term, DIVISION, Outcome(verdict)).rewards.item() for verdict in verdicts]
-    assert values == pytest.approx([-1.0, -0.6, -0.1])
-    assert reward_of(term, "", Outcome(Verdict.NO_PROGRAM)).rewards.item() == -1.0
-    assert reward_of(term, DIVISION, PASSED).rewards.item() == 1.0
+    for term, text, outcome, grade in GRADED:
+        assert reward_of(term, text, outcome).rewards.item() == pytest.approx(grade), (term.name, outcome)
 
 
-def test_an_infrastructure_failure_is_no_zero() -> None:
+@pytest.mark.parametrize("term", [TestsReward(), SimulatorReward()])
+def test_an_infrastructure_failure_is_no_zero(term: RewardTerm) -> None:
     outcome = Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr="no worker")
-    output = reward_of(TestsReward(), DIVISION, outcome)
+    output = reward_of(term, DIVISION, outcome)
     assert output.valid.tolist() == [False]
-    assert output.reasons == {0: "tests: no worker"}
+    assert output.reasons == {0: f"{term.name}: no worker"}
 
 
 def test_the_failing_line_loses_the_whole_reward() -> None:

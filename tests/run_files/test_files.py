@@ -1,7 +1,5 @@
 """Append-only files: read back whole, torn anywhere, and cut where a run resumes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import warnings

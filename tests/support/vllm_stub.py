@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
+
+from support.http_server import answering
 
 
 class VLLMStub:
@@ -95,32 +96,9 @@ def stub_server() -> Iterator[VLLMStub]:
     """A running stub."""
     stub = VLLMStub()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def reply(path: str, headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, bytes]:
+        status, content = stub.answer(path.partition("?")[0], body)
+        return status, json.dumps(content).encode()
 
-        def do_GET(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length) or "{}")
-            status, content = stub.answer(self.path.partition("?")[0], body)
-            data = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_POST = do_GET
-
-        def log_message(self, *_: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    stub.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with answering(reply) as stub.url:
         yield stub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
