@@ -134,13 +134,9 @@ def byte_tokenizer(tmp_path_factory: pytest.TempPathFactory, wide_norms: None) -
 @pytest.fixture
 def tiny_policy(byte_tokenizer: str) -> CausalLM:
     """A loaded policy with random weights."""
-    from support.tiny_models import TINY_QWEN2
+    from support.tiny_models import loaded
 
-    from lit_rl.models import CausalLM
-
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    policy.load()
-    return policy
+    return loaded(byte_tokenizer)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from torch import Tensor
 import lit_rl.cli.main
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.rollout import Rollout
-from lit_rl.types import StopReason
+from lit_rl.types import Experience, StopReason
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = ("own_task", "own_algorithm", "own_environment", "own_engine")
@@ -66,6 +66,7 @@ def folder(tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch)
         (tmp_path / name).write_text(rows)
     for name in FILES:
         (tmp_path / name).write_text(file(name))
+    (tmp_path / "own_sums.py").write_text(SUMS)
     config: dict[str, Any] = yaml.safe_load(file("my_run.yaml"))
     model = config["model"]["init_args"]
     tiny = TINY_QWEN2 | {"max_position_embeddings": 256}
@@ -98,20 +99,26 @@ def test_rows_in_completion_form_suit_the_shipped_configuration(folder: Path, by
 
 
 class Watched:
-    """Rows of the last training rollout, and the policy's weights before and after the run."""
+    """The last training rollout, what was learned from, and the policy's weights before the rollout."""
 
     rollout: Rollout
     module: RolloutModule
     before: list[Tensor]
 
+    def __init__(self) -> None:
+        self.experiences: list[Experience] = []
+
     def weights(self) -> list[Tensor]:
         return [parameter.detach().clone() for parameter in self.module.policy.parameters()]
+
+    def has_learned(self) -> bool:
+        return any(not torch.equal(*both) for both in zip(self.before, self.weights(), strict=True))
 
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     seen = Watched()
-    collect = RolloutModule.collect
+    collect, update = RolloutModule.collect, RolloutModule.update_once
 
     def watch(module: RolloutModule, batch: Any) -> Rollout:
         seen.module = module
@@ -119,15 +126,24 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
         seen.rollout = collect(module, batch)
         return seen.rollout
 
+    def watch_update(module: RolloutModule, experience: Experience, *rest: Any) -> Any:
+        seen.experiences.append(experience)
+        return update(module, experience, *rest)
+
     monkeypatch.setattr(RolloutModule, "collect", watch)
+    monkeypatch.setattr(RolloutModule, "update_once", watch_update)
     return seen
+
+
+FOUR = ["--trainer.limit_val_batches", "0", "--model.sampling.num_samples", "4", "--model.rewards", "[own_sums.Sums]"]
+LEARNS = [*FOUR, "--model.update.optimizer.lr", "0.05"]
+"""Groups of four, with rewards that differ and a rate that moves the weights."""
 
 
 def test_a_loss_a_baseline_and_an_environment_of_ones_own_train(
     folder: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two pages in one run. The tiny policy is always cut off after four tokens, so each row has a second turn."""
-    (folder / "own_sums.py").write_text(SUMS)
     seen: list[Any] = []
     log = GRPO.log_dict
 
@@ -136,12 +152,8 @@ def test_a_loss_a_baseline_and_an_environment_of_ones_own_train(
         log(module, values, **options)
 
     monkeypatch.setattr(GRPO, "log_dict", watch)
-    more = (
-        "--model.update.optimizer.lr 0.05 --model.max_rollouts 3 --model.sampling.num_samples 4 "
-        "--trainer.limit_val_batches 0 --model.rewards [own_sums.Sums]"
-    )
     both = [*with_config("my_method.yaml"), *with_config("my_turns.yaml")[-2:]]
-    lit_rl.cli.main.main([*both, *more.split()])
+    lit_rl.cli.main.main([*both, *LEARNS, "--model.max_rollouts", "3"])
     assert any(values.get("policy/beyond_width", 0) > 0 for values in seen), "no update moved the policy"
     rows = watched.rollout.completions
     assert [len(turns) for turns in rows.turns] == [2] * 8 and watched.rollout.max_turns == 2
@@ -170,66 +182,36 @@ def test_an_environment_that_reads_outcomes_is_tried_without_a_model(
     assert "\ndef " in said, "the function begins once more"
 
 
-def test_an_algorithm_of_ones_own_imitates_the_best_of_each_group(
-    folder: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "own_sums.py").write_text(SUMS)
-    seen: list[Any] = []
-    train = RolloutModule.update_once
-
-    def watch(module: RolloutModule, experience: Any, *rest: Any) -> Any:
-        seen.append(experience)
-        return train(module, experience, *rest)
-
-    monkeypatch.setattr(RolloutModule, "update_once", watch)
-    more = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.update.optimizer.lr 0.05"
-    lit_rl.cli.main.main([*with_config("my_best.yaml"), *more.split(), "--model.rewards", "[own_sums.Sums]"])
+def test_an_algorithm_of_ones_own_imitates_the_best_of_each_group(folder: Path, watched: Watched) -> None:
+    lit_rl.cli.main.main([*with_config("my_best.yaml"), *LEARNS])
     assert type(watched.module).__name__ == "BestOfGroup"
-    assert seen, "no update was watched"
     ids = watched.rollout.completions.group_ids.tolist()
     sums = [sum(row) % 7 for row in watched.rollout.completions.completion_ids.tolist()]
     best = {group: max(value for value, other in zip(sums, ids, strict=True) if other == group) for group in ids}
     wanted = [float(value == best[group] and value > 0) for value, group in zip(sums, ids, strict=True)]
-    assert seen[0].advantages.amax(-1).tolist() == wanted and 0 < sum(wanted) < len(wanted)
-    assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
+    assert watched.experiences[0].advantages.amax(-1).tolist() == wanted and 0 < sum(wanted) < len(wanted)
+    assert watched.has_learned()
 
 
-def test_grpo_of_the_page_has_the_advantages_of_grpo(
-    folder: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "own_sums.py").write_text(SUMS)
-    seen: list[Tensor] = []
-    train = RolloutModule.update_once
-
-    def watch(module: RolloutModule, experience: Any, *rest: Any) -> Any:
-        seen.append(experience.advantages)
-        return train(module, experience, *rest)
-
-    monkeypatch.setattr(RolloutModule, "update_once", watch)
-    options = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.update.optimizer.lr 0.05"
+def test_grpo_of_the_page_has_the_advantages_of_grpo(folder: Path, watched: Watched) -> None:
     config = yaml.safe_load((folder / "my_run.yaml").read_text())
     for algorithm in ("my_grpo.MyGRPO", "lit_rl.modules.GRPO"):
         shutil.rmtree(folder / "runs", ignore_errors=True)
         config["model"]["class_path"] = algorithm
-        run = ["fit", "--config", str(write(folder / "run.yaml", config)), *options.split()]
-        lit_rl.cli.main.main([*run, "--model.rewards", "[own_sums.Sums]"])
-        assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
-    page, library = seen
+        lit_rl.cli.main.main(["fit", "--config", str(write(folder / "run.yaml", config)), *LEARNS])
+        assert watched.has_learned()
+    page, library = (experience.advantages for experience in watched.experiences)
     assert page.abs().amax() > 0.5
     torch.testing.assert_close(page, library)
 
 
 def test_generate_as_an_engine_samples_what_training_reads(folder: Path, watched: Watched) -> None:
     """The log-probabilities are the policy's own, so the first ratio is 1; a stop string and EOS end a row."""
-    (folder / "own_sums.py").write_text(SUMS)
-    options = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.sampling.max_tokens 6"
-    lit_rl.cli.main.main([*with_config("my_generate.yaml"), *options.split(), "--model.rewards", "[own_sums.Sums]"])
+    lit_rl.cli.main.main([*with_config("my_generate.yaml"), *FOUR, "--model.sampling.max_tokens", "6"])
     completions = watched.rollout.completions
     assert len(set(completions.texts)) > 3 and int(completions.lengths.max()) == 6
-    module = watched.module
-    assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
-    gap = module.trainer.callback_metrics["sampling/logprob_gap/max"]
-    assert float(gap) < 1e-4
+    assert watched.has_learned()
+    assert float(watched.module.trainer.callback_metrics["sampling/logprob_gap/max"]) < 1e-4
 
 
 SUMS = """

@@ -17,7 +17,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 import yaml
-from support.command_line import BASE, TINY, answer
+from support.command_line import BASE, TINY, answer, one_line
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lit_rl.cli.main
@@ -33,47 +33,35 @@ from lit_rl.run_files.files import read_metrics
 from lit_rl.run_files.settings import changes_on_resume, setting_texts_by_name
 from lit_rl.trainer import Trainer, warn_about_untrained_weights
 
-ROOT = Path(__file__).parents[1]
+RUN = """
+trainer:
+  accelerator: cpu
+  logger: false
+  enable_progress_bar: false
+  val_check_interval: 2
+  callbacks: [ExecutionEvaluation, {class_path: Checkpointing, init_args: {folder: run, every_n_rollouts: 1, keep: 9}}]
+model:
+  class_path: GRPO
+  init_args:
+    policy: SortingPolicy
+    sampling: {num_samples: 4, max_tokens: 3}
+    evaluate: {sampling: {greedy: {temperature: 0, max_tokens: 3}}}
+    rewards: [SortingReward]
+    update: {optimizer: {class_path: torch.optim.SGD, init_args: {lr: 0.5}}}
+    max_rollouts: 4
+data:
+  class_path: Sorting
+  init_args:
+    prompts: [[1, 0, 2], [3, 2, 4], [1, 2, 3], [0, 0, 1], [4, 1, 0], [2, 2, 1], [3, 0, 1], [4, 4, 0]]
+    batch_size: 1
+"""
 
 
-def sorting(folder: Path, update: dict[str, Any] | None = None, **model: Any) -> dict[str, Any]:
+def sorting(**update: Any) -> dict[str, Any]:
     """A run of a second without programs: eight rollouts an epoch."""
-    return {
-        "trainer": {
-            "accelerator": "cpu",
-            "devices": 1,
-            "logger": False,
-            "enable_progress_bar": False,
-            "check_val_every_n_epoch": None,
-            "val_check_interval": 2,
-            "max_epochs": -1,
-            "callbacks": [
-                {"class_path": "lit_rl.callbacks.ExecutionEvaluation"},
-                {
-                    "class_path": "lit_rl.callbacks.Checkpointing",
-                    "init_args": {"folder": str(folder / "run"), "every_n_rollouts": 1, "keep": 9},
-                },
-            ],
-        },
-        "model": {
-            "class_path": "lit_rl.modules.GRPO",
-            "init_args": {
-                "policy": {"class_path": "lit_rl.data.SortingPolicy"},
-                "sampling": {"num_samples": 4, "max_tokens": 3},
-                "evaluate": {"sampling": {"greedy": {"temperature": 0, "max_tokens": 3}}},
-                "rewards": [
-                    {"class_path": "lit_rl.data.SortingReward", "init_args": {"kind": "sort_inclusion_ordering"}}
-                ],
-                "update": {"optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.5}}, **(update or {})},
-                "max_rollouts": 4,
-                **model,
-            },
-        },
-        "data": {"class_path": "lit_rl.data.Sorting", "init_args": {"prompts": PROMPTS, "batch_size": 1}},
-    }
-
-
-PROMPTS = [[1, 0, 2], [3, 2, 4], [1, 2, 3], [0, 0, 1], [4, 1, 0], [2, 2, 1], [3, 0, 1], [4, 4, 0]]
+    config: dict[str, Any] = yaml.safe_load(RUN)
+    config["model"]["init_args"]["update"] |= update
+    return config
 
 
 @pytest.fixture
@@ -81,24 +69,11 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]
     """Writes the configuration of a run; its path."""
     monkeypatch.chdir(tmp_path)
 
-    def write_config(config: dict[str, Any] | None = None, **model: Any) -> str:
-        path = tmp_path / "config.yaml"
-        path.write_text(yaml.safe_dump(config or sorting(tmp_path, **model)))
-        return str(path)
+    def write_config(config: dict[str, Any] | None = None, **update: Any) -> str:
+        Path("config.yaml").write_text(yaml.safe_dump(config or sorting(**update)))
+        return "config.yaml"
 
     return write_config
-
-
-def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line that a mistake is answered with."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main.main(list(arguments))
-    assert left.value.code in (1, 2)
-    error = capsys.readouterr().err
-    assert error.count("lit-rl: error: ") == 1, error
-    assert "Traceback" not in error
-    return error.partition("lit-rl: error: ")[2]
 
 
 # -- seeds and lengths -----------------------------------------------------------------------------------------
@@ -125,7 +100,7 @@ def test_a_schedule_is_as_long_as_the_run_unless_its_length_is_set(
 ) -> None:
     described = {"class_path": f"torch.optim.lr_scheduler.{schedule}", "init_args": arguments}
     for asked, found in ((4, expected), (6, expected + 2 if key not in arguments else expected)):
-        cli = Cli(["--config", write(update={"lr_scheduler": described}), f"--model.max_rollouts={asked}"], run=False)
+        cli = Cli(["--config", write(lr_scheduler=described), f"--model.max_rollouts={asked}"], run=False)
         assert cli.config["model.init_args.update.lr_scheduler.init_args"][key] == found
 
 
@@ -138,7 +113,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("ended")
         patch.chdir(folder)
-        config = sorting(Path())
+        config = sorting()
         config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
         Path("config.yaml").write_text(yaml.safe_dump(config))
         lit_rl.cli.main.main(["fit", "--config", "config.yaml"])
@@ -191,14 +166,14 @@ def test_a_checkpoint_that_is_not_there_is_one_line(
     trained: str, write: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
-    assert "no checkpoint at empty" in error_of(capsys, "validate", "--config", trained, "--ckpt_path", "empty")
+    assert "no checkpoint at empty" in one_line(f"validate --config {trained} --ckpt_path empty", capsys)
     (tmp_path / "run" / "best.ckpt").unlink()
-    error = error_of(capsys, "validate", "--config", trained, "--ckpt_path", "best")
+    error = one_line(f"validate --config {trained} --ckpt_path best", capsys)
     assert "no best checkpoint in " in error and "set Checkpointing's monitor" in error
-    assert "no best checkpoint in run: set" in error_of(capsys, "export", "run/best.ckpt", "out")
-    config = sorting(tmp_path)
+    assert "no best checkpoint in run: set" in one_line("export run/best.ckpt out", capsys)
+    config = sorting()
     del config["trainer"]["callbacks"][1]
-    error = error_of(capsys, "validate", "--config", write(config), "--ckpt_path", "last")
+    error = one_line(f"validate --config {write(config)} --ckpt_path last", capsys)
     assert "give a path or the folder of a run" in error
 
 
@@ -244,7 +219,7 @@ def test_ctrl_c_saves_after_the_rollout_and_twice_stops_now(
     write: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str], times: int, saved: list[str]
 ) -> None:
     before = signal.getsignal(signal.SIGINT)
-    config = sorting(tmp_path)
+    config = sorting()
     config["trainer"]["callbacks"].append({"class_path": f"{__name__}.Interrupts", "init_args": {"times": times}})
     sys.modules.setdefault(__name__, sys.modules[Interrupts.__module__])
     with pytest.raises(SystemExit) as left:
@@ -263,9 +238,8 @@ def test_ctrl_c_saves_after_the_rollout_and_twice_stops_now(
 
 
 def test_a_model_of_null_is_none_and_not_the_text_none(capsys: pytest.CaptureFixture[str]) -> None:
-    config = str(ROOT / "configs" / "mbpp_grpo.yaml")
-    assert "give either model" in error_of(capsys, "fit", "--config", config, "--model.policy.model=null")
-    assert "give either model" in error_of(capsys, "fit", "--config", config, "--model.policy.model", "null")
+    for null in ("--model.policy.model=null", "--model.policy.model null"):
+        assert "give either model" in one_line(f"fit --config mbpp_grpo {null}", capsys)
 
 
 @pytest.mark.parametrize(
@@ -289,8 +263,7 @@ def test_a_prediction_that_nobody_writes_is_refused(
     write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lit_rl.data.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
-    nowhere = ("--trainer.logger", "false", "--trainer.callbacks", "null")
-    error = error_of(capsys, "predict", "--config", write(), *nowhere)
+    error = one_line(f"predict --config {write()} --trainer.logger false --trainer.callbacks null", capsys)
     assert "predict would write no completions: add a callback" in error and "CompletionWriter" in error
 
 
@@ -305,13 +278,13 @@ def test_a_file_without_classes_adds_to_those_of_an_earlier_one_and_is_refused_a
     whole = yaml.safe_load(capsys.readouterr().out)
     assert whole["data"]["init_args"]["batch_size"] == 3
     assert whole["model"]["init_args"]["objective"]["kl_coef"] == 0.25
-    assert "names no class: give class_path" in error_of(capsys, "fit", "--config", str(added))
-    added.write_text("model:\n  objective: {kl_coeff: 0.25}\n")
-    assert "kl_coeff is unknown to Objective; did you mean kl_coef" in error_of(
-        capsys, "fit", "--config", "basics_grpo", "--config", str(added)
-    )
-    added.write_text("model: null\n")
-    assert "model: expected a class" in error_of(capsys, "fit", "--config", "basics_grpo", "--config", str(added))
+    assert "names no class: give class_path" in one_line(f"fit --config {added}", capsys)
+    for text, said in (
+        ("model:\n  objective: {kl_coeff: 0.25}\n", "kl_coeff is unknown to Objective; did you mean kl_coef"),
+        ("model: null\n", "model: expected a class"),
+    ):
+        added.write_text(text)
+        assert said in one_line(f"fit --config basics_grpo --config {added}", capsys)
 
 
 SORTING = Path(__file__).parents[1] / "configs" / "sorting_rewards.yaml"

@@ -11,7 +11,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.strategies import DDPStrategy
 from support.privileged import Longer
-from support.small_runs import Brief, EvenBytes, Words, grouped
+from support.small_runs import Brief, EvenBytes, Words, grouped, quiet_trainer
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.math.advantages import GroupMean
@@ -92,21 +92,8 @@ def strategy(name: Any) -> Any:
 
 
 def trainer_of(name: Any, folder: Path, devices: int, **kwargs: Any) -> pl.Trainer:
-    common: dict[str, Any] = {
-        "strategy": strategy(name),
-        "accelerator": "cpu",
-        "devices": devices,
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "enable_checkpointing": "callbacks" in kwargs,
-        "default_root_dir": folder,
-        "use_distributed_sampler": False,
-        "num_sanity_val_steps": 0,
-        "limit_val_batches": 0,
-        "max_epochs": -1,
-    }
-    return pl.Trainer(**(common | kwargs))
+    given = {"strategy": strategy(name), "devices": devices, "enable_checkpointing": "callbacks" in kwargs}
+    return quiet_trainer(folder, **given | kwargs)
 
 
 def fit(module: RolloutModule, name: str, folder: Path, *, devices: int, global_batch: int = 2, **kwargs: Any) -> Any:

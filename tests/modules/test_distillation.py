@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 import torch
 from rollout.scripted import Scripted
 from support.completions import batch, judged
+from support.moved_weights import disturb
 from support.privileged import Longer
-from support.small_runs import adam, fit, weights, whole_and_resumed
-from support.tiny_models import TINY_QWEN2
+from support.small_runs import adam, at_start, fit, weights, whole_and_resumed
+from support.tiny_models import TINY_QWEN2, loaded
 from support.two_turns import LastTurn, Plays
 from torch import Tensor
 
@@ -48,8 +50,16 @@ class Gradients(Plays, Distillation):  # type: ignore[misc]
         return super().optimizer_step()
 
 
-def another(tokenizer: str, seed: int = 5) -> CausalLM:
-    return CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", init_seed=seed)
+def still(make_module: Make, tokenizer: str, **options: Any) -> Any:
+    """A module whose one rollout, on hand-made rows beside a teacher of other weights, moves nothing."""
+    common: dict[str, Any] = {
+        "rewards": [LastTurn()],
+        "teacher": CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", init_seed=5),
+        "hindsight": Longer(),
+        "optimizer": lambda params: torch.optim.SGD(params, lr=0.0),
+        "max_rollouts": 1,
+    }
+    return make_module(Gradients, **common | options)
 
 
 def dense_logits(model: Any, rows: Completions, row: int) -> Tensor:
@@ -63,7 +73,6 @@ def dense_logits(model: Any, rows: Completions, row: int) -> Tensor:
 def dense_gradient(module: Any, rows: list[int], experience: Experience) -> Tensor:
     """Gradient of weight * divergence - advantage * log-probability, a mean over tokens, written out."""
     completions, view, teacher_mask = experience.completions, experience.teacher_inputs, experience.teacher_mask
-    assert view is not None and teacher_mask is not None
     teacher = module.teacher.model if isinstance(module.teacher, CausalLM) else module.policy.model
     total, count, temperature = torch.zeros((), dtype=torch.float64), 0, module.sampling.temperature
     for row in rows:
@@ -104,16 +113,12 @@ def test_gradients_in_every_split_are_those_of_dense_logits(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, divergence: Any, layout: str, split: str
 ) -> None:
     """Item 77: rows of one to three turns, with rewards beside the teacher, which reads more and skips some rows."""
-    module: Any = make_module(
-        Gradients,
-        rewards=[LastTurn()],
-        teacher="policy" if split == "one row" else another(byte_tokenizer),
-        hindsight=Longer(),
+    module = still(
+        make_module,
+        byte_tokenizer,
         distil=DistillationConfig(divergence, weight=0.7, reward_weight=0.4),
         sampling=Sampling(num_samples=3, max_tokens=6, temperature=0.8),
-        optimizer=lambda params: torch.optim.SGD(params, lr=0.0),
-        max_rollouts=1,
-        **SPLITS[split],
+        **SPLITS[split] | ({"teacher": "policy"} if split == "one row" else {}),
     )
     module.policy.share_prompts = layout == "shared"
     module.policy.chunk_tokens = 4 if layout == "chunks" else None
@@ -151,14 +156,7 @@ def test_the_teacher_corrects_the_chosen_rows_and_tokens(distil: DistillationCon
 
 def test_sampled_gaps_are_added_to_weighted_advantages(make_module: Make, byte_tokenizer: str, tmp_path: Path) -> None:
     """A quarter of GRPO's advantage plus twice the clipped gap to the teacher, on rows that were shown."""
-    options: dict[str, Any] = {
-        "rewards": [LastTurn()],
-        "teacher": another(byte_tokenizer),
-        "hindsight": Longer(),
-        "optimizer": lambda params: torch.optim.SGD(params, lr=0.0),
-        "max_rollouts": 1,
-    }
-    module: Any = make_module(Gradients, distil=DistillationConfig(SampledReverseKL(clip=0.01), 2.0, 0.25), **options)
+    module = still(make_module, byte_tokenizer, distil=DistillationConfig(SampledReverseKL(clip=0.01), 2.0, 0.25))
     fit(module, tmp_path)
     rows, view = module.seen[0].completions, module.seen[0].teacher_inputs
     with torch.no_grad():
@@ -173,6 +171,11 @@ def test_sampled_gaps_are_added_to_weighted_advantages(make_module: Make, byte_t
 
 CANARY = "CANARY7319"
 PASSES, FAILS, SLIPS = "    return x + 1\n", "    return x - 1\n", "    return x + (x < 5)\n"
+
+
+def long(tokenizer: str, **options: Any) -> CausalLM:
+    """A policy whose prompts may hold the attempts of others."""
+    return loaded(tokenizer, config=TINY_QWEN2 | {"max_position_embeddings": 1024}, **options)
 
 
 def shown_prompts(hindsight: Hindsight, policy: CausalLM, sandbox: Sandbox, said: list[str], chat: bool) -> list[str]:
@@ -203,12 +206,7 @@ def test_the_teacher_reads_public_feedback_and_solutions_and_nothing_of_the_hidd
     byte_tokenizer: str, sandbox: Sandbox, chat: bool
 ) -> None:
     """Item 79: one group of a row that passed, one that failed both checks, one that failed the hidden one alone."""
-    policy = CausalLM(
-        config=TINY_QWEN2 | {"max_position_embeddings": 512},
-        tokenizer=byte_tokenizer,
-        chat_template="{% for m in messages %}<{{ m.content }}>{% endfor %}",
-    )
-    policy.load()
+    policy = long(byte_tokenizer, chat_template="{% for m in messages %}<{{ m.content }}>{% endfor %}")
     said = [PASSES, FAILS, SLIPS, PASSES + "# second\n"]
     both = shown_prompts(Hindsight(), policy, sandbox, said, chat)
     assert CANARY not in "".join(both)
@@ -227,10 +225,7 @@ def test_the_teacher_reads_public_feedback_and_solutions_and_nothing_of_the_hidd
 @pytest.mark.parametrize("chat", [False, True])
 def test_what_a_program_says_reaches_the_teacher_as_text(byte_tokenizer: str, sandbox: Sandbox, chat: bool) -> None:
     """An error message that spells out EOS."""
-    template = "{% for m in messages %}{{ m.content }}{% endfor %}"
-    shape = TINY_QWEN2 | {"max_position_embeddings": 1024}
-    policy = CausalLM(config=shape, tokenizer=byte_tokenizer, chat_template=template)
-    policy.load()
+    policy = long(byte_tokenizer, chat_template="{% for m in messages %}{{ m.content }}{% endfor %}")
     said = ["    raise ValueError('<' + 'eos><' + 'pad>')\n"]
     assert "ValueError: <eos><pad>" in shown_prompts(Hindsight(), policy, sandbox, said, chat)[0]
 
@@ -252,57 +247,37 @@ def test_no_row_reads_its_own_program_as_a_solution(
     said: list[str], shown: list[str], byte_tokenizer: str, sandbox: Sandbox
 ) -> None:
     """Equal programs of other rows are passed over; a row to which no other one can be shown is not taught."""
-    policy = CausalLM(config=TINY_QWEN2 | {"max_position_embeddings": 512}, tokenizer=byte_tokenizer)
-    policy.load()
-    found = shown_prompts(Hindsight("solution"), policy, sandbox, said, chat=False)
+    found = shown_prompts(Hindsight("solution"), long(byte_tokenizer), sandbox, said, chat=False)
     assert [text.split("def f(x):\n")[1].strip("\n") if text else "" for text in found] == [
         text.strip("\n") for text in shown
     ]
 
 
-@pytest.mark.parametrize("lora", [None, LoRA(rank=2)], ids=str)
-def test_a_run_with_a_moving_average_as_teacher_resumes_to_the_bit(
-    make_module: Make, tmp_path: Path, lora: LoRA | None
-) -> None:
-    """Item 78: bit for bit, the teacher's weights or adapter included."""
+@pytest.fixture(params=[None, LoRA(rank=2)], ids=str)
+def averaging(request: pytest.FixtureRequest, make_module: Make) -> Make:
+    """Builds runs that a moving average of their own weights, or of their adapter, teaches."""
 
-    def make() -> Any:
-        module: Any = make_module(
-            Distillation,
-            teacher="reference",
-            hindsight=Longer(),
-            distil=DistillationConfig(JSD(), reward_weight=0.5),
-            refresh_reference_every=1,
-            refresh_reference_share=0.3,
-            max_rollouts=5,
-            optimizer=adam,
-        )
-        module.policy.lora = lora
+    def make(**options: Any) -> Any:
+        common = {"teacher": "reference", "refresh_reference_every": 1, "refresh_reference_share": 0.25}
+        module: Any = make_module(Distillation, optimizer=adam, **common | options)
+        module.policy.lora = request.param
         return module
 
+    return make
+
+
+def test_a_run_with_a_moving_average_as_teacher_resumes_to_the_bit(averaging: Make, tmp_path: Path) -> None:
+    """Item 78: bit for bit, the teacher's weights or adapter included."""
+    distil = DistillationConfig(JSD(), reward_weight=0.5)
+    make = partial(averaging, hindsight=Longer(), distil=distil, max_rollouts=5)
     whole, resumed = whole_and_resumed(make, tmp_path, 3)
     assert torch.equal(weights(whole), weights(resumed))
-    start = make()
-    start.policy.load()
-    assert not torch.equal(weights(start), weights(whole))
+    assert not torch.equal(weights(at_start(make())), weights(whole))
 
 
-@pytest.mark.parametrize("lora", [None, LoRA(rank=2)], ids=str)
-def test_the_average_moves_by_its_share(make_module: Make, tmp_path: Path, lora: LoRA | None) -> None:
+def test_the_average_moves_by_its_share(averaging: Make, tmp_path: Path) -> None:
     """After one rollout at 0.25: a quarter of the way from the start to the policy."""
-    module: Any = make_module(
-        Distillation,
-        teacher="reference",
-        distil=DistillationConfig(reward_weight=1.0),
-        refresh_reference_every=1,
-        refresh_reference_share=0.25,
-        max_rollouts=1,
-        optimizer=adam,
-    )
-    module.policy.lora = lora
-    start: Any = make_module()
-    start.policy.lora = lora
-    start.policy.load()
+    module, start = averaging(distil=DistillationConfig(reward_weight=1.0), max_rollouts=1), at_start(averaging())
     fit(module, tmp_path)
     now = dict(module.policy.named_parameters())
     names = {name: _of_reference(name) for name in now if "frozen_reference" not in name and ".reference." not in name}
@@ -321,15 +296,11 @@ def _of_reference(name: str) -> str:
 
 
 def test_the_base_without_adapters_is_the_reference_that_teaches(byte_tokenizer: str) -> None:
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64", lora=LoRA(rank=2))
-    policy.load()
+    policy = loaded(byte_tokenizer, dtype="float64", lora=LoRA(rank=2))
     teacher = policy.make_reference()
     rows = batch(["ab", "c"])
     before = teacher.lazy_token_logits(rows)(slice(1, 5))
-    with torch.no_grad():
-        for name, parameter in policy.named_parameters():
-            if "lora_" in name:
-                parameter.add_(0.3)
+    disturb(policy, 1, 0.3)
     assert torch.equal(teacher.lazy_token_logits(rows)(slice(1, 5)), before)
     assert (policy.lazy_token_logits(rows)(slice(1, 5)) - before).abs().max() > 1e-3
 

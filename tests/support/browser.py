@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -62,12 +61,10 @@ class Page:
                 self.asked.append(parameters["request"]["url"])
         return answer
 
-    def open(self, page: Path | str, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Load a file or an address and wait until its scripts have run."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
+    def open(self, page: Path) -> None:
+        """Load a file and wait until its scripts have run."""
+        self.call("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
+        self.call("Page.navigate", url=page.as_uri())
         while self.run("document.readyState") != "complete" or self.run("location.href") == "about:blank":
             pass
 
@@ -76,12 +73,6 @@ class Page:
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
-
-    def picture(self, file: Path, clip: dict[str, float] | None = None) -> None:
-        """Write the page, or a part of it, as a PNG file."""
-        part = {"clip": clip} if clip else {}
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, **part)["data"]
-        file.write_bytes(base64.b64decode(data))
 
 
 @contextlib.contextmanager

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from lit_rl.data.toys.toy_models import ToyPolicy
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.math.logprobs import Compare, TokenLogits
 from lit_rl.modules import UpdateConfig
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.rewards import RewardTerm, TermScore
@@ -51,24 +50,8 @@ class PrefixPolicy(ToyPolicy):
         found: Tensor = (self.weights if weights is None else weights)(torch.tensor(rows))
         return found
 
-    def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        with torch.no_grad():
-            logits = self.logits(completions.prompt_ids, completions.completion_ids, model)
-        flat = logits[completions.completion_mask]
-        return lambda rows: flat[rows]
-
-    def logprobs_and_divergence(
-        self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        mask = completions.completion_mask
-        logits = self.logits(completions.prompt_ids, completions.completion_ids)
-        found = compare(logits[mask], teacher(slice(None)), temperature or 1.0)
-        logprobs, entropy = self(completions, temperature, with_entropy)
-        return logprobs, entropy, found.new_zeros(mask.shape).masked_scatter(mask, found)
-
     @property
     def table(self) -> Tensor:
-        assert isinstance(self.weights, nn.Embedding)
         return self.weights.weight
 
     def token_logprobs(self, answer: Answer, table: Tensor) -> list[Tensor]:

@@ -25,7 +25,7 @@ def on_ranks(function: Callable[..., Any], *arguments: Any, ranks: int = 2, seco
     assert torch.get_num_threads() == 1, "forked ranks need a parent with one thread"
     context = mp.get_context("fork")
     answers: Any = context.Queue()
-    port = _free_port()
+    port = free_port()
     processes = [
         context.Process(target=_one, args=(answers, function, arguments, rank, ranks, port), daemon=True)
         for rank in range(ranks)
@@ -55,9 +55,7 @@ def on_ranks(function: Callable[..., Any], *arguments: Any, ranks: int = 2, seco
 
 
 def _one(answers: Any, function: Callable[..., Any], arguments: Any, rank: int, ranks: int, port: int) -> None:
-    places = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": ranks, "NODE_RANK": 0, "GROUP_RANK": 0}
-    places |= {"RANK": rank, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks}
-    os.environ.update({name: str(value) for name, value in places.items()})
+    become_rank(rank, ranks, port)
     try:
         answers.put((rank, True, function(*arguments)))
     except BaseException:
@@ -67,7 +65,14 @@ def _one(answers: Any, function: Callable[..., Any], arguments: Any, rank: int, 
             torch.distributed.destroy_process_group()
 
 
-def _free_port() -> int:
+def become_rank(rank: int, ranks: int, port: int) -> None:
+    """Give this process the environment of a rank."""
+    places = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": ranks, "NODE_RANK": 0, "GROUP_RANK": 0}
+    places |= {"RANK": rank, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks}
+    os.environ.update({name: str(value) for name, value in places.items()})
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

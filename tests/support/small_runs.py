@@ -154,6 +154,12 @@ def corridor(optimizer: Any, max_rollouts: int, sampling: Sampling, epochs: int 
     )
 
 
+def at_start(module: Any) -> Any:
+    """The module with the weights that its run begins with."""
+    module.load_weights()
+    return module
+
+
 def adam(parameters: Any) -> torch.optim.Optimizer:
     """An optimizer whose moments show every lost bit of a resumed run."""
     return torch.optim.Adam(parameters, lr=1e-2)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from support.ranks import free_port
 
 
 class Server:
@@ -21,9 +22,7 @@ class Server:
     """
 
     def __init__(self, folder: Path, adapters: int) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.folder, self.adapters = folder, adapters
         self.process: Any = None
         self.start()
@@ -36,12 +35,11 @@ class Server:
         module = ["-m", "vllm.entrypoints.openai.api_server", "--model", self.folder, "--port", self.port]
         options = ["--enable-scale-out", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"]
         small = ["--load-format", "dummy", "--dtype", "float32", "--enforce-eager", "--max-model-len", "128"]
-        if self.adapters is not None:
-            small += ["--enable-lora", "--max-lora-rank", self.adapters]
+        small += ["--enable-lora", "--max-lora-rank", self.adapters]
         tied = ["--max-num-seqs", 16, "--hf-overrides", '{"tie_word_embeddings": false}']
         environment = os.environ | {
             **{"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"},
-            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": str(int(self.adapters is not None)),
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
             **{"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_LOGGING_LEVEL": "ERROR"},
             "VLLM_ENABLE_V1_MULTIPROCESSING": "1",  # the colocated engine turns it off for its process
             "TMPDIR": str(self.folder),  # vLLM leaves a file there

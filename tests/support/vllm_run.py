@@ -10,7 +10,6 @@ import json
 import multiprocessing as mp
 import os
 import signal
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import GRPO, RolloutConfig, UpdateConfig
 from lit_rl.rollout.sampler_check import SamplerCheck
 from lit_rl.types import Sampling
+from support.ranks import become_rank, free_port
 from support.small_runs import EvenBytes, Words
 from support.tiny_models import TINY_QWEN2
 
@@ -110,9 +110,7 @@ def run_with(engine: Any, policy: CausalLM, folder: Path, rollouts: int, ranks: 
 def processes(folder: Path, ranks: int = 1, **told: Any) -> list[int]:
     """The run as one process or several, forked from one that has imported vLLM and started nothing; how each ended."""
     folder.mkdir(exist_ok=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     context = mp.get_context("forkserver")
     context.set_forkserver_preload(["vllm", "vllm.v1.engine.llm_engine", __name__])
     started = [context.Process(target=_one, args=(folder, rank, ranks, port, told)) for rank in range(ranks)]
@@ -129,10 +127,8 @@ def said(folder: Path) -> str:
 
 
 def _one(folder: Path, rank: int, ranks: int, port: int, told: dict[str, Any]) -> None:
-    places = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": ranks, "NODE_RANK": 0, "GROUP_RANK": 0}
-    places |= {"RANK": rank, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks}
     if ranks > 1:
-        os.environ.update({name: str(value) for name, value in places.items()})
+        become_rank(rank, ranks, port)
     torch.set_num_threads(1)
     log = os.open(folder / f"rank{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
