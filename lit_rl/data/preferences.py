@@ -106,10 +106,12 @@ def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
 def parse_pair(row: Row) -> PreferencePair:
     """Parse a row as a pair. If it has only prompt, chosen and rejected, the chosen text gets the larger reward."""
     chosen_reward, rejected_reward = row.number_of("chosen_reward", 1.0), row.number_of("rejected_reward", 0.0)
+    if not chosen_reward > rejected_reward:
+        fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
+        raise row.error("chosen_reward", fault)
     chosen, rejected = row.text("chosen"), row.text("rejected")
-    if chosen == rejected or not chosen_reward > rejected_reward:
-        got = f"{'the same' if chosen == rejected else 'another'} text of {chosen_reward} and {rejected_reward}"
-        raise row.error("chosen", f"needs to be another text than rejected, with a larger reward, got {got}")
+    if chosen == rejected:
+        raise row.error("rejected", "is the same text as chosen, which teaches nothing")
     if isinstance(row["prompt"], str):
         prompt: str | tuple[Message, ...] = row.text("prompt")
     else:

@@ -90,12 +90,9 @@ GOOD = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"rejected_reward": 1},
-            "row 2, field 'chosen': needs to be another text than rejected, with a larger reward, got another",
-        ),
-        ({"rejected": "a"}, "larger reward, got the same text of 1.0 and 0.0"),
-        ({"prompt": [{"role": 1}]}, "row 2, field 'prompt': [0]['role']: expected str, got 1"),
+        ({"rejected_reward": 1}, "'chosen_reward': needs to be above rejected_reward 1.0, got 1.0"),
+        ({"rejected": "a"}, "'rejected': is the same text as chosen"),
+        ({"prompt": [{"role": 1}]}, "'prompt': [0]['role']: expected str, got 1"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path, change, message):
