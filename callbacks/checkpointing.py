@@ -50,10 +50,10 @@ class Checkpointing(Checkpoint, TypedArguments):
     Args:
         folder: the run's folder; ``None`` for the ``run_dir`` of the trainer, or of the command line. Two runs need
             two folders.
-        every_n_rollouts: save after this many; ``None`` for never.
+        every_n_rollouts: save once every this many rollouts; ``None`` for never.
         every_minutes: save at the first rollout's end once this many minutes have passed since the last save.
         monitor: validation metric that selects the best checkpoint, such as ``val/greedy/pass@1``.
-        mode: whether the best is its largest or its smallest value.
+        mode: whether the best checkpoint has the largest or the smallest value of ``monitor``.
         keep: how many of the newest to keep besides the best (two, in case the newest is broken).
     """
 
@@ -342,10 +342,10 @@ def checkpointing_callbacks(trainer: Any) -> list[Checkpointing]:
 
 @contextmanager
 def raise_if_stopped(trainer: pl.Trainer) -> Iterator[None]:
-    """Have what follows a trainer's run not run if a signal stopped it.
+    """Raise if a signal stopped the trainer's run, so that the code after the run does not run.
 
-    A run that saved itself returns, and Lightning ends an interrupted process as if it had failed (Ctrl-C) or succeeded
-    (SIGTERM).
+    Otherwise a run that saved itself would return as if it had finished, and Lightning would end an interrupted process
+    with the status of a failure (Ctrl-C) or of a success (SIGTERM).
     """
     terminated = False
     try:

@@ -18,8 +18,8 @@ from lit_rl.types import Completions, Judgement
 class CompletionLog(pl.Callback, TypedArguments):
     """Log a few completions with all turns and verdicts, as TensorBoard text and W&B tables.
 
-    In validation, on the first rank, for the first problems of each task, so that you can follow the same problems from
-    validation to validation. The step is the number of rollouts.
+    Runs in validation on the first rank, for the first problems of each task, so that you can follow the same problems
+    from validation to validation. The step is the number of rollouts.
 
     Args:
         num_problems: how many problems of each task.

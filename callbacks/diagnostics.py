@@ -1,4 +1,4 @@
-"""Diagnose in one line each why a run does not learn, where its metrics tell."""
+"""Diagnose from a run's metrics why it does not learn, one line per cause."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class Diagnostics(pl.Callback, TypedArguments):
     Checks the rules of :mod:`lit_rl.reports.diagnosis` after each rollout and each validation. Each rule reports once
     until its condition has been clear for ``patience`` rollouts. If several hold, only the first in their order is
     reported: causes come before symptoms. A report goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and
-    into ``metrics.jsonl``, which ``lit-rl report`` and ``show`` read; it stays in :attr:`found`, and in :attr:`open` as
-    long as it holds. The callback never changes or stops a run. docs/monitoring.md has an entry for each rule.
+    into ``metrics.jsonl``, which ``lit-rl report`` and ``show`` read; it stays in :attr:`found`, and in
+    :attr:`open_diagnoses` as long as it holds. The callback never changes or stops a run. docs/monitoring.md has an
+    entry for each rule.
 
     Args:
         patience: rollouts that rules average over.

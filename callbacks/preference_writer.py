@@ -25,8 +25,8 @@ class PreferenceWriter(pl.Callback, TypedArguments):
 
     Args:
         path: file to write; ends in ``.jsonl``.
-        margin: smallest difference of rewards, reward units.
-        max_pairs: pairs of one problem at most; all if not given.
+        margin: smallest difference of the two rewards.
+        max_pairs: largest number of pairs of one problem; ``None`` for all.
     """
 
     def __init__(self, path: str, margin: PositiveFloat = 0.5, max_pairs: int | None = None) -> None:

@@ -268,7 +268,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
             print(text, flush=True)
 
     def _print_heartbeats_until(self, is_over: threading.Event) -> None:
-        """Break each silence of a minute, from a thread of its own: a single batch may take many."""
+        """Print a line after each minute without output, from a separate thread: a batch may take many minutes."""
         while not is_over.wait(max(0.0, self._last_print + _SECONDS_OF_SILENCE - time.monotonic())):
             self.print_heartbeat()
 

@@ -25,9 +25,8 @@ from lit_rl.training.ranks import gather_over_ranks
 class RunRecord(pl.Callback, TypedArguments):
     """Write ``metrics.jsonl`` and ``rollouts.jsonl.gz``, which ``lit-rl report``, ``show`` and ``replay`` read.
 
-    Both are only appended to, a whole line or compressed frame at a time, so a killed run leaves them readable. A run
-    that resumes from a checkpoint first drops the records after it. Rank 0 writes for
-    all ranks.
+    Both files grow by a whole line or compressed frame at a time, so a killed run leaves them readable. A run that
+    resumes from a checkpoint first drops the records after that checkpoint. Rank 0 writes for all ranks.
 
     ``metrics.jsonl`` has a line per rollout (per update, in a run without rollouts), one per validation, one per
     start that describes the run, and one where a diagnosis of :class:`Diagnostics` begins or ends.
@@ -41,7 +40,7 @@ class RunRecord(pl.Callback, TypedArguments):
         folder: where to write; ``None`` for the folder named above.
         num_groups: groups to keep of each rollout: the one whose rewards differ most, the others at random. The
             best and the worst row of the rollout are always kept.
-        num_rows: most rows of a group.
+        num_rows: largest number of rows to keep of a group.
         every_n_rollouts: keep rows once every this many rollouts.
         max_megabytes: size of ``rollouts.jsonl.gz`` above which only verdicts are added, no rows. 0 writes no such
             file.
@@ -64,7 +63,7 @@ class RunRecord(pl.Callback, TypedArguments):
 
     @property
     def output_folder(self) -> Path | None:
-        """Folder it writes to; known on the first rank once training has started."""
+        """Folder of the files; known on the first rank once training has started."""
         return None if self._writer is None else self._writer.folder
 
     # -- where ---------------------------------------------------------------------------------------------
@@ -122,7 +121,7 @@ class RunRecord(pl.Callback, TypedArguments):
     # -- diagnoses -----------------------------------------------------------------------------------------
 
     def append_diagnosis(self, diagnosis: Diagnosis) -> None:
-        """Write that a diagnosis was made or, where it says that it has ended, that it no longer holds."""
+        """Write that a diagnosis was made or, if it has ended, that it no longer holds."""
         said = (
             {"message": diagnosis.message, "details": diagnosis.details} if diagnosis.ended is None else {"ended": True}
         )

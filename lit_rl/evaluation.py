@@ -32,8 +32,8 @@ class Evaluation:
             outcome of its last program.
         verdicts: rows whose check runs programs, by the verdict of their last turn.
         rollouts: completions and judgements, a batch each, in the order of the problems.
-        pass_at_turn: pass@k by k as rows stood after one turn, after two and so on; a row that had fewer stays as it
-            was. The last entry is ``pass_at``.
+        pass_at_turn: pass@k by k after one turn, after two and so on; a row with fewer turns counts with its last turn.
+            The last entry is ``pass_at``.
     """
 
     pass_at: Mapping[int, float]
@@ -63,8 +63,8 @@ def evaluate(
         policy: policy to evaluate; loaded if it is not.
         problems: problems to solve, such as ``Basics().problems("validation")``.
         sampling: sampling settings; ``num_samples`` completions per problem.
-        sandbox: runs the programs; ``None`` only for tasks without programs. It stays open.
-        engine: samples; by default this process.
+        sandbox: runs the programs and stays open; ``None`` only for tasks without programs.
+        engine: engine that samples; by default this process does.
         environment: answers the policy between turns; by default each problem gets one turn, as do problems that
             the environment rejects.
         ks: the k of pass@k, each at most ``num_samples``.

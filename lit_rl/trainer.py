@@ -69,7 +69,7 @@ class Trainer(pl.Trainer):
     """``lightning.pytorch.Trainer`` with :data:`TRAINER_DEFAULTS`, ended by the module's own limits.
 
     Epochs have no end unless ``max_epochs`` or ``max_steps`` is given: modules count rollouts (``max_rollouts``) or
-    updates (``max_updates``). A ``val_check_interval`` counts them over all epochs.
+    updates (``max_updates``). A ``val_check_interval`` counts rollouts or updates over all epochs.
 
     A run with a ``run_dir`` has :class:`~lit_rl.callbacks.Checkpointing` in that folder and a TensorBoard log below it;
     ``fit`` resumes where an earlier run in that folder stopped. ``Checkpointing`` with a folder of its own does the
@@ -145,7 +145,7 @@ class Trainer(pl.Trainer):
     def validate(self, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **options: Any) -> Any:
         """Measure on validation problems; arguments as in ``lightning.pytorch.Trainer.validate``.
 
-        The screen says what was found; ``verbose`` adds Lightning's table of all numbers.
+        The screen shows the results; ``verbose`` adds Lightning's table of all numbers.
         """
         return self._evaluate_or_predict("validate", model, ckpt_path, {"verbose": False, **options}, dataloaders)
 

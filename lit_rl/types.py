@@ -211,7 +211,7 @@ class ByteSpans(Sequence[ByteSpan]):
         return ByteSpans((self.starts - start).clamp(max=size), (self.ends - start).clamp(max=size))
 
     def append_empty_spans(self, count: int, place: int) -> ByteSpans:
-        """These and more tokens, which are empty at a byte."""
+        """These spans and more, which are empty at a byte."""
         if not count:
             return self
         more = self.starts.new_full((count,), place)
@@ -344,7 +344,7 @@ class Completions:
 
     @cached_property
     def on_host(self) -> Completions:
-        """The same rows on the CPU; whoever needs a number of them there need not wait for a device."""
+        """The same rows on the CPU, where reading a number needs no synchronization with a device."""
         if self.completion_ids.device.type == "cpu":
             return self
         tensors: dict[str, Any] = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)}

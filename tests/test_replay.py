@@ -129,7 +129,7 @@ def test_a_configuration_can_be_given(run: Path, capsys: pytest.CaptureFixture[s
     assert lines(capsys, str(run), "--config", str(given))[3] == "verdicts: 2 differ, 1 are as before"
     with pytest.raises(SystemExit):
         lit_rl.cli.main.main(["replay", str(run)])
-    assert "has no config.yaml, as lit-rl fit writes it, with a task: give --config FILE" in capsys.readouterr().err
+    assert "has no config.yaml with a task (lit-rl fit writes one): give --config FILE" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("ignore:.*x.ckpt")

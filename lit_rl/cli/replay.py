@@ -68,7 +68,7 @@ def replay(arguments: Sequence[str]) -> None:
             ignore_recorded_tier(parsed.sandbox.init_args, arguments)
         objects = parser.instantiate_classes(parsed)
     if objects.data is None:
-        raise UsageError(f"{parsed.run} has no config.yaml, as lit-rl fit writes it, with a task: give --config FILE")
+        raise UsageError(f"{parsed.run} has no config.yaml with a task (lit-rl fit writes one): give --config FILE")
     folder = find_newest_recorded(parsed.run)
     print(escape_controls(f"run {folder}"))
     rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards

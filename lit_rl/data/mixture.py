@@ -58,12 +58,12 @@ class Mixture(TaskDataModule):
     A group is completions of one problem, so it never mixes tasks. A problem's id begins with the name of its task,
     which is also ``fields["mixture_task"]``; training logs ``task/<name>/...``, validation ``val/<name>/...``. Each
     task keeps its prompts, checks and languages; batch sizes and the order's seed are the mixture's. An epoch has as
-    many problems as all tasks together; those of a small task with a large weight come more than once in it, never
-    twice in one rollout.
+    many problems as all tasks together; problems of a small task with a large weight come several times in an epoch,
+    but never twice in one rollout.
 
     Args:
         tasks: at least one, each with training problems.
-        weights: shares of each rollout, in the order of the tasks; normalised. By default all alike.
+        weights: shares of each rollout, in the order of the tasks; normalised. Equal by default.
         **options: arguments of :class:`TaskDataModule`; ``validation_tasks`` are by default the tasks.
     """
 

@@ -23,10 +23,10 @@ class OpenCodeInstruct(TaskDataModule):
     A row is drawn by a hash of the seed and its ``id``, so that the subset depends neither on the order of
     the rows nor on the number of files. The rows are read once, one by one; memory holds the subset only.
 
-    Rows without tests or with a lower ``average_test_score`` are left out. Prompt: the task and as many of its asserts
-    as asked, since tasks rarely name the function. ``reference`` is the fenced block of the stored solution,
-    ``public_check`` the shown asserts. ``fields`` carry ``statement``, ``entry_point`` (the function of the reference
-    that the asserts call) and ``domain``.
+    Rows without tests or with a lower ``average_test_score`` are left out. The prompt has the task and up to
+    ``shown_tests`` of its asserts, since tasks rarely name the function. ``reference`` is the fenced block of the
+    stored solution, ``public_check`` the shown asserts. ``fields`` carry ``statement``, ``entry_point`` (the function
+    of the reference that the asserts call) and ``domain``.
 
     Args:
         path: a file, a folder of files, or the hub id; 6.9 GB in Parquet.
@@ -34,7 +34,7 @@ class OpenCodeInstruct(TaskDataModule):
         num_validation_problems: problems to validate and test on, disjoint from the former.
         subset_seed: seed of the draw.
         min_test_score: lowest share of its own tests that the stored solution passed, in [0, 1].
-        shown_tests: asserts in the prompt at most.
+        shown_tests: largest number of asserts in the prompt.
         timeout_seconds: CPU seconds for a program and its tests.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: the task's name in metrics if there are several validation tasks.

@@ -31,7 +31,7 @@ class ProblemLoader:
         seed: seed of the order.
         rank: this process.
         world_size: number of processes.
-        arrange: from an epoch's shuffled numbers of problems to the order in which they come.
+        arrange: function from an epoch's shuffled problem numbers to the order in which the problems come.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class ProblemLoader:
         self._resumed = self.position < len(self)
 
     def warn_if_order_differs(self, state: dict[str, int]) -> None:
-        """Warn if the problems that a saved position counts have changed, or their order has."""
+        """Warn if the problems or their order have changed since the position was saved."""
         before = f"{state['problems']} problems and seed {state['seed']}"
         now = f"{len(self.problems)} problems and seed {self.seed}"
         twice = ": some problems of this epoch come twice and some not at all" if state["position"] else ""

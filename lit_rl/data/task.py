@@ -107,7 +107,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
 
     @typed_arguments
     def problems(self, split: Split) -> list[Problem]:
-        """The problems of a split: loaded once, those that do not fit left out, cut to the maximum."""
+        """The problems of a split: loaded once, without those that do not fit, cut to the maximum."""
         if split not in self._problems:
             limit = self.max_train_problems if split == "train" else self.max_validation_problems
             loaded = self._load_once(split)
@@ -151,7 +151,8 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         """Leave out problems that do not fit, such as those whose prompts are too long.
 
         Args:
-            keep: from problems, the task's name and their split to the problems that stay; says how many do not.
+            keep: function of problems, the task's name and the split; it returns the problems to keep and logs how many
+                it drops.
         """
         self._keep = keep
         self._problems.clear()

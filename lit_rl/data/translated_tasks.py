@@ -118,10 +118,10 @@ class TranslatedTask(SplitTask):
 class HumanEvalX(TranslatedTask):
     """HumanEval-X: the 164 problems of HumanEval, translated and solved by hand.
 
-    Rows have ``task_id``, ``prompt``, ``declaration``, ``canonical_solution`` and ``test``, those of Go also
-    ``import`` and ``test_setup``. Rows whose tests are commented out, or need a library that the compiler does not
-    bring, are left out: 3 in C++, 4 in Rust. Go's imports are left out of the prompt, because the judge imports what a
-    program uses, as HumanEval-X does; so are the crates of Rust.
+    Rows have ``task_id``, ``prompt``, ``declaration``, ``canonical_solution`` and ``test``, those of Go also ``import``
+    and ``test_setup``. Rows whose tests are commented out, or need a library that the compiler does not bring, are left
+    out: 3 in C++, 4 in Rust. Go's imports are left out of the prompt, because the judge imports what a program uses, as
+    HumanEval-X does. Rust's crates are left out, too.
 
     Source:
         Zheng et al. 2023, https://arxiv.org/abs/2303.17568
@@ -148,9 +148,9 @@ class HumanEvalX(TranslatedTask):
 class MultiPLE(TranslatedTask):
     """MultiPL-E: HumanEval and MBPP, translated by a program.
 
-    Rows are those of its ``prompts/*.jsonl``: ``name``, ``language``, ``prompt`` and ``tests``; there are no solutions.
-    Its tests finish the function themselves; here the completion does. Rows of Java that use ``javatuples`` are left
-    out.
+    Rows are those of MultiPL-E's ``prompts/*.jsonl``: ``name``, ``language``, ``prompt`` and ``tests``; there are no
+    solutions. The tests in these rows finish the function themselves; in lit_rl the completion does. Rows of Java that
+    use ``javatuples`` are left out.
 
     Source:
         Cassano et al. 2022, https://arxiv.org/abs/2208.08227

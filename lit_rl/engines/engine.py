@@ -20,7 +20,8 @@ from lit_rl.types import Generation, Request, Sampling
 class EngineError(LitRLError, RuntimeError):
     """The engine failed, not the policy: a server that died, an answer that cannot be used.
 
-    It ends the run; it is never a reward of 0. The callback Checkpointing saves before that, so raise it on all ranks.
+    The error ends the run and is never a reward of 0. The callback Checkpointing saves first, so raise the error on all
+    ranks.
     """
 
 
@@ -38,7 +39,7 @@ class Session(ABC):
         or on when it arrives. At temperature 0 the stream is not used.
 
         Args:
-            requests: ``row`` is the caller's to choose and comes back with the answer.
+            requests: ``row`` is a number that the caller chooses; it comes back with the answer.
         """
 
     @abstractmethod
@@ -61,15 +62,15 @@ class Engine(TypedArguments, ABC):
     in_rounds: bool = False
     """True if the next turn is requested only once every row has finished its turn, in the order of the rows.
 
-    For engines whose numbers depend on which rows are computed together, if only in the last bit: which rows start
-    together then does not depend on timing, and a resumed run samples the same. Other engines get each request as
+    Set it for engines whose numbers depend, if only in the last bit, on which rows are computed together. Timing then
+    does not decide which rows start together, and a resumed run samples the same. Other engines get each request as
     soon as it is ready.
     """
 
     shares_weights: bool = False
-    """True if sessions read the policy's own weights, so that the present ones sample on every rank.
+    """True if sessions read the policy's own weights, so that the present weights sample on every rank.
 
-    Modules that train on rows at once then skip asking the other ranks how old theirs are.
+    Modules that train on rows at once then need not ask other ranks how old their weights are.
     """
 
     @abstractmethod

@@ -25,11 +25,11 @@ class InProcess(Engine):
     """The default engine: samples with the policy's own weights, token by token.
 
     Requests that start together are one batch; equal prompts among them are read once. Requests that arrive while
-    others are being sampled start as a batch of their own alongside.
+    others are being sampled start as a separate batch.
 
     Args:
-        max_rows: most rows sampled at the same time; further requests wait until rows have ended. ``None`` for no
-            limit: all requests submitted together then share one batch.
+        max_rows: largest number of rows sampled at the same time; further requests wait until rows have ended. ``None``
+            for no limit: all requests submitted together then share one batch.
     """
 
     in_rounds = True

@@ -50,8 +50,8 @@ class VLLM(Engine):
     """vLLM in the trainer's process, on the trainer's device.
 
     Each rank has a whole engine (no tensor parallelism, no further process). It starts with the first session. Before a
-    session, if the policy has learned since the last one, its weights arrive by vLLM's own reload, gathered from all
-    ranks one layer at a time. For a policy with adapters, the base arrives once, and afterwards only the adapter.
+    session, if the policy has learned since the last session, vLLM reloads its weights, gathered from all ranks one
+    layer at a time. For a policy with adapters, the base is sent once, and afterwards only the adapter.
 
     The sampler's log-probabilities are of the distribution that was sampled from. They differ from those of the
     training forward by rounding; ``sampling/logprob_gap`` tells how much, see ``docs/engines.md``.
@@ -61,12 +61,12 @@ class VLLM(Engine):
             small.
         memory_share: share of the device's memory for vLLM's weights and cache together. Leave the rest to training.
         max_row_tokens: longest row, prompt and completion together; ``None`` for as long as the policy can read.
-        max_rows: most rows sampled at the same time.
+        max_rows: largest number of rows sampled at the same time.
         sleep: give the device's memory back between sessions; weights wait in the node's memory meanwhile.
         in_rounds: ask for the next turn only once every row has finished its turn. Which rows are computed together
             then does not depend on timing, and a resumed run samples the same. ``false`` is faster with several turns.
-        merge_adapters: add adapters to their base and send all weights each time, for adapters and models that vLLM
-            cannot run apart.
+        merge_adapters: add adapters to their base and send all weights each time, for adapters that vLLM cannot run
+            beside their base.
         options: further arguments of ``vllm.LLM``, by name, such as ``enforce_eager``, which starts faster and samples
             slower, or ``kv_cache_memory_bytes``, the size of the cache, which a CPU needs.
 

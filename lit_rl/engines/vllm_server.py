@@ -43,23 +43,23 @@ _ADAPTER = "adapter"  # folder inside that of the weights
 class VLLMServer(Engine):
     """vLLM servers started by the user; ids go in, ids and log-probabilities come out.
 
-    Before a session, if the policy has learned since the last one, every rank gathers the weights layer by layer and
-    the first one writes them into ``folder``: with adapters the base once, and afterwards the adapter alone. Only when
-    that is done are the servers told to read them, so no rank waits for another while it waits for a server. Each
-    server then reports which weights it has, and again with every completion; rows of other weights end the run.
-    How a server is started is in ``docs/engines.md``.
+    Before a session, if the policy has learned since the last session, all ranks gather the weights layer by layer, and
+    the first rank writes them into ``folder``: with adapters the base once, and afterwards only the adapter. The
+    servers read them only when all is written, so no rank waits for another while it waits for a server. Each server
+    then reports which weights it has, and again with every completion; rows of other weights end the run. How a server
+    is started is in ``docs/engines.md``.
 
     A server that fails is no fault of the policy: the run ends with a message, saves itself where the callback
     Checkpointing is used, and resumes when the command is run again.
 
     Args:
-        url: address of the server, or several: rank r sends its requests to number r modulo their number.
-        folder: where weights are handed over: on a file system that trainer and servers see under the same path. It
-            holds one copy of the model.
+        url: address of the server, or a list: rank r uses server r modulo the number of servers.
+        folder: folder for the weights, on a file system that trainer and servers see under the same path. It holds one
+            copy of the model.
         start_seconds: how long the first session waits for servers that are still starting.
         weights_seconds: how long a server may take to read new weights.
         row_seconds: how long a server may take for a completion, waiting included.
-        max_requests: most requests that a rank has at its server at the same time; further ones wait here.
+        max_requests: largest number of requests that a rank has at its server at the same time; further requests wait.
         num_tries: how often a request is sent before the server counts as dead. The same request gives the same row.
         in_rounds: see :class:`lit_rl.engines.VLLM`.
         merge_adapters: see :class:`lit_rl.engines.VLLM`.

@@ -80,13 +80,13 @@ class CallTests(Check):
         tolerance: largest difference between floats, absolute or relative, that still counts as equal.
         as_json: compare as JSON stores values, at any depth: a tuple equals a list of the same items, and a key of a
             dict its text.
-        in_list: a list with the expected value as its only item will do too.
+        in_list: also accept a list with the expected value as its only item.
         in_place: compare the expected value with the first argument after the call, not with the result.
         as_evalplus: compare as EvalPlus does, whatever else is set: equal, or of the same type with numbers that differ
             by at most ``tolerance`` and 1e-7 of the expected one. If ``tolerance`` is 0, 1e-6 is used for an expected
             float, or a flat list or tuple of nothing but floats.
         language: what the program is written in.
-        shared_timeout: give the program and all cases together the seconds of one.
+        shared_timeout: give all cases together the seconds of one case.
     """
 
     cases: tuple[tuple[tuple[Any, ...], Any], ...]
@@ -120,7 +120,7 @@ class CallTests(Check):
 
     @property
     def num_limits(self) -> int:
-        """Times that a program may use the seconds of a case."""
+        """Multiple of the seconds of a case that a program may use."""
         return 1 if self.shared_timeout else len(self.cases)
 
     @property
@@ -134,9 +134,9 @@ class CallTests(Check):
 class Checker:
     """A program that judges outputs, for tasks with many right outputs. Its protocol is testlib's.
 
-    It gets the names of three files as arguments: the input, the program's output, and the right answer. Its exit
-    status is 0 for a right output, 1 or 2 for a wrong one, 3 if it cannot tell, or 7 for points: the first line of its
-    standard error is then ``points NUMBER``.
+    A checker gets the names of three files as arguments: the input, the program's output, and the right answer. The
+    exit status is 0 for a right output, 1 or 2 for a wrong output, 3 if the checker cannot tell, or 7 for points: the
+    first line of its standard error is then ``points NUMBER``.
 
     Args:
         source: source of the checker.
@@ -242,7 +242,7 @@ class UnitTests(Check):
     Args:
         test: source of the tests: a ``main`` in C++, ``Main.main`` in Java, statements in JavaScript, functions
             ``Test...`` in Go and functions marked ``#[test]`` in Rust.
-        language: what both are written in.
+        language: language of program and tests.
         setup: source before the program, such as includes, imports, or Go's package clause.
         entry_point: the function under test, to find the program in a completion.
         timeout_seconds: CPU seconds for the program and its tests together.

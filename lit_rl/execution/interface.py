@@ -27,7 +27,7 @@ _MAX_LINE_LENGTH = 100
 
 
 class Verdict(StrEnum):
-    """The end of a program. The last says nothing about the program, which could not be judged.
+    """The end of a program. ``infrastructure_failure`` means that the program could not be judged.
 
     ``no_program`` means that nothing was run: there is no program, or the task only compares texts.
     """
@@ -98,8 +98,8 @@ class Outcome:
         robot_verdict: ``success``, ``completion_error``, ``robot_execution_error`` or ``python_error``
             (robot checks only).
         traces: one list of ``[kind, value1, value2]`` per robot test that was started.
-        exception_message: text of that exception as the program reported it, at most 500 characters.
-        failed_case: the first case that did not pass, if the program got as far as a case and that is known.
+        exception_message: text of the exception as the program reported it, at most 500 characters.
+        failed_case: the first case that did not pass; ``None`` if no case was run or it is not known which.
         module_line: line at the top level of a Python program that was running when an exception ended it; ``None`` if
             the program had run to its end, and a call of the tests failed.
     """
@@ -139,13 +139,13 @@ class FaultyCheck(UsageError):
 
 
 class Check:
-    """Plain data that says how a program is judged, and how the check wants to be treated.
+    """Plain data that says how a program is judged.
 
-    A kind of check is a frozen dataclass that inherits from this class, and a judge. ``judged_by`` names the
-    judge as ``"package.module:function"``; the function is called in the process that judges, as
-    ``function(client, program, check)``, and returns an ``Outcome``. The module of a check must be importable
-    there: it is found on the trainer's ``sys.path``, and takes what it needs of this package from
-    ``lit_rl.execution.checks``, not from ``lit_rl.execution``. ``docs/sandbox.md`` has an example.
+    A kind of check is a frozen dataclass that inherits from this class, and a judge. ``judged_by`` names the judge as
+    ``"package.module:function"``; the function is called in the process that judges, as
+    ``function(client, program, check)``, and returns an ``Outcome``. The module of a check must be importable there: it
+    is found on the trainer's ``sys.path``, and should import from ``lit_rl.execution.checks``, not from
+    ``lit_rl.execution``. ``docs/sandbox.md`` has an example.
     """
 
     judged_by: ClassVar[str] = ""
@@ -238,7 +238,7 @@ class ProgramRunner(TypedArguments, ABC):
         """Start judging a program; the future never raises for what the program does."""
 
     def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:
-        """Judge all; one outcome each, in order. Same errors as ``submit`` and the futures that it returns."""
+        """Judge several programs; outcomes in the same order. Raises what ``submit`` and its futures raise."""
         return [future.result() for future in [self.submit(program, check) for program, check in programs]]
 
     @abstractmethod

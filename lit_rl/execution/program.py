@@ -78,10 +78,10 @@ def extract_program(
 ) -> ExtractedProgram | None:
     r"""Find the program in a completion; ``None`` if the completion is blank.
 
-    Among the blocks in the wanted language that are not blank: the last that parses and defines the entry point,
-    else the last that seems to define it, else the last. A block is in the language if its tag says so; without a
-    tag, if it parses. Where no block is in the language, the same order holds among all. Without any fence the
-    whole answer is the program. Thoughts (``<think>``) do not belong to the answer.
+    The program is the last non-blank block in the wanted language that parses and defines the entry point, else the
+    last that seems to define it, else the last. A block is in the language if its tag says so or, without a tag, if it
+    parses. If no block is in the language, the same order holds among all blocks. Without any fence the whole answer is
+    the program. Thoughts (``<think>``) do not belong to the answer.
 
     A block that a fence never closes runs to the end, so a truncated completion keeps its program. Indentation that
     all lines of a block share, as in a list item, is taken away.

@@ -3,9 +3,9 @@
 A kind of advantage is a class whose method is the formula. Row advantages compare one score per completion, with those
 of its group or of the whole rollout; token advantages come from rewards and a critic's values.
 
-Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens. A row that is not valid has no
-score of its own (the sandbox failed, not the program): it leaves the baseline and gets advantage 0, and its score never
-matters, not even NaN.
+Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens. A score is a row's reward or,
+in GDPO, the value of one reward term. A row that is not valid could not be judged (the sandbox failed, not the
+program): it leaves the baseline and gets advantage 0, and its entry in the scores never matters, not even NaN.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ class RowAdvantages(TypedArguments, ABC):
 
 
 class Baseline(RowAdvantages):
-    """The expected score of each completion; a subclass implements :meth:`expected`.
+    """The expected reward of each completion; a subclass implements :meth:`expected`.
 
-    ``GRPO`` subtracts it from a completion's score, ``REINFORCE`` from each token's reward-to-go.
+    ``GRPO`` subtracts it from a completion's reward, ``REINFORCE`` from each token's reward-to-go.
     """
 
     normalize: Normalize = "none"
@@ -226,7 +226,8 @@ class LeaveOneOut(GroupMean):
 
         A_i = r_i - mean of the others = n / (n - 1) * (r_i - mean r)
 
-    The standard deviation is the whole group's: without a row it could vanish, and that row's advantage explode.
+    The standard deviation is the whole group's: without a row's own score it could vanish, and the row's advantage
+    would explode.
 
     Args:
         normalize: as of :class:`GroupMean`.
@@ -328,7 +329,7 @@ class BatchMean(Baseline):
     Simple, and blind to how hard a prompt is: an easy prompt's failure can be above the baseline.
 
     Args:
-        normalize: divide by the standard deviation of them all (``std``) or not (``none``).
+        normalize: divide by the standard deviation of all completions (``std``) or not (``none``).
 
     Example:
         >>> scores, ids = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([7, 4, 7])

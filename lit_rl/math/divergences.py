@@ -1,7 +1,7 @@
 """Distance of the policy's next-token distribution from a teacher's, one number per token.
 
-Which tokens count, with which weight, and the mean are outside, in :class:`lit_rl.modules.Distillation`. P is the
-teacher's distribution, Q the policy's.
+Mask, weights and mean are added outside, by :class:`lit_rl.modules.Distillation`. P is the teacher's distribution, Q
+the policy's.
 
 Letters: n tokens, V vocabulary. Divergences are nats.
 """
@@ -35,8 +35,8 @@ class JSD(Divergence):
         beta = 1:  KL(Q || P)                                         reverse: leave what the teacher would not say
         else:      beta KL(P || M) + (1 - beta) KL(Q || M),   M = beta P + (1 - beta) Q
 
-    In between it is bounded, and as beta goes to 0 its gradient becomes that of beta times the forward KL, as beta
-    goes to 1 that of 1 - beta times the reverse KL. A subclass overrides :meth:`between`.
+    Between these ends the divergence is bounded. Its gradient approaches that of beta times the forward KL as beta goes
+    to 0, and that of 1 - beta times the reverse KL as beta goes to 1. A subclass overrides :meth:`between`.
 
     Args:
         beta: weight of the teacher in the mean M, from 0 to 1.
@@ -92,8 +92,8 @@ class SampledReverseKL(Divergence):
 
         A = log P(token) - log Q(token)
 
-    On-policy the expected policy gradient of this advantage is that of minus the reverse KL. It needs one number per
-    token from the teacher, and the objective's loss, with its ratio and clip, learns from it.
+    On-policy the expected policy gradient of this advantage is that of minus the reverse KL. The teacher gives one
+    number per token, and the objective's loss, with ratio and clip, learns from the advantage.
 
     Args:
         clip: largest size of an advantage, nats; ``None`` for no clip.

@@ -44,9 +44,9 @@ def completion_positions(num_prompt_tokens: int, num_completion_tokens: int) -> 
 
         positions P-1 .. P+T-2          state s predicts token s + 1
 
-    Only here is anything shifted by one: log-probabilities, entropy and values all take their states from
-    here. Prompts are padded on the left, so position P-1 is the last real prompt token in every row. The
-    state at P+T-1, after the last token, belongs to no token; its value bootstraps a truncated completion.
+    Only this function shifts by one: log-probabilities, entropy and values take their states from these positions.
+    Prompts are padded on the left, so position P-1 is the last real prompt token in every row. The state at P+T-1,
+    after the last token, belongs to no token; its value bootstraps a truncated completion.
 
     Args:
         num_prompt_tokens: P, padding included, at least 1.
@@ -87,7 +87,7 @@ def completion_logprobs(
         hidden: [N, S, H] last hidden states of prompt and completion. Carries the gradient.
         project: hidden states to logits. Its parameters receive gradients too.
         completion_ids: [N, T] int64, the sampled ids.
-        mask: [N, T] bool; on the CPU it need not be waited for.
+        mask: [N, T] bool; a mask on the CPU saves a synchronization with the GPU.
         temperature: the sampler's, > 0.
         chunk_tokens: tokens whose logits exist at one time, at least 1.
         with_entropy: also return the entropy.

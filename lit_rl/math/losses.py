@@ -48,7 +48,7 @@ class Tokens:
         sampler_logprobs: [n, T] nats that the sampler itself reported; see :attr:`Loss.reads_sampler_logprobs`.
         advantages: [n, T] or [n, 1]. No gradient.
         mask: [n, T] bool, tokens that count.
-        level: what a ratio is about, see :func:`lit_rl.math.ratios.log_ratio`.
+        level: level of the ratio, see :func:`lit_rl.math.ratios.log_ratio`.
     """
 
     logprobs: Tensor
@@ -153,8 +153,8 @@ class Clipped(Loss):
 
     Args:
         clip_low: distance of the ratio's lower bound from 1; 1 means no lower bound.
-        clip_high: distance of its upper bound from 1; larger than ``clip_low`` is DAPO's clip-higher.
-        dual_clip: largest ratio that counts where the advantage is negative, above 1; ``None``: any.
+        clip_high: distance of the ratio's upper bound from 1; larger than ``clip_low`` is DAPO's clip-higher.
+        dual_clip: largest ratio that counts where the advantage is negative, above 1; ``None`` for no limit.
 
     Source:
         Schulman et al. 2017, eq. 7, https://arxiv.org/abs/1707.06347
@@ -205,7 +205,7 @@ class CISPO(Loss):
 
     Args:
         clip_high: distance of the weight's upper bound from 1. The paper tunes it and names no value.
-        clip_low: distance of its lower bound from 1; ``None`` for none, as in the paper's runs.
+        clip_low: distance of the weight's lower bound from 1; ``None`` for no bound, as in the paper's runs.
 
     Source:
         MiniMax 2025, eq. 4 and 5, https://arxiv.org/abs/2506.13585
@@ -264,10 +264,10 @@ class ImportanceSampling(Loss):
 class Correction(TypedArguments, ABC):
     """Weights of tokens by p / q; a subclass implements :meth:`weights`.
 
-    p is the policy when a rollout's updates begin, by the training forward; q is what the sampler reported: older
-    weights, or the same ones computed in another way. The weight multiplies the policy's loss of a token, whichever
-    loss that is, and its KL to the reference; it carries no gradient. The entropy is not weighted. A token that weighs
-    nothing still counts in the mean.
+    p is the policy's probability when a rollout's updates begin, from the training forward; q is the probability that
+    the sampler reported, with older weights or with the same weights computed in another way. The weight multiplies the
+    policy's loss of a token, whichever loss that is, and its KL to the reference; it carries no gradient. The entropy
+    is not weighted. A token that weighs nothing still counts in the mean.
     """
 
     @abstractmethod
@@ -287,8 +287,9 @@ class TruncatedWeights(Correction):
 
     Args:
         cap: largest weight.
-        level: ratio of each ``token``; of the ``sequence_product``, the whole completion, which is unbiased without the
-            cap; or of the ``sequence``, its geometric mean. See :func:`lit_rl.math.ratios.log_ratio`.
+        level: ``token`` for the ratio of each token; ``sequence_product`` for that of the whole completion, which is
+            unbiased without the cap; ``sequence`` for the geometric mean of its ratios. See
+            :func:`lit_rl.math.ratios.log_ratio`.
 
     Source:
         Ionides 2008, https://doi.org/10.1198/106186008X320456
@@ -317,10 +318,11 @@ class MaskedBand(Correction):
 
     Args:
         low: smallest weight that is kept, at most 1.
-        high: largest, at least 1; both by default as in IcePop.
-        level: ratio of each ``token``, of the ``sequence_product``, the whole completion, or of the ``sequence``, its
-            geometric mean. See :func:`lit_rl.math.ratios.log_ratio`.
-        negative_only: drop only tokens with a negative advantage; others outside the band have its nearest border.
+        high: largest weight that is kept, at least 1; both defaults are IcePop's.
+        level: ``token`` for the ratio of each token; ``sequence_product`` for that of the whole completion;
+            ``sequence`` for the geometric mean of its ratios. See :func:`lit_rl.math.ratios.log_ratio`.
+        negative_only: drop only tokens with a negative advantage; other tokens outside the band get its nearest border
+            as weight.
 
     Source:
         IcePop: Ling Team 2025, https://arxiv.org/abs/2510.18855
@@ -352,12 +354,12 @@ class SequenceMask(Correction):
 
     With ``negative_only``, ``low: 0.6`` and ``high: .inf`` this is the off-policy sequence mask of DeepSeek-V3.2: a
     completion that the sampler liked much better than the policy is not pushed down further. -log g_i estimates the KL
-    of the sampler to the policy in nats per token, so that its threshold d is ``low`` = exp(-d). The paper compares
+    of the sampler to the policy in nats per token, so the paper's threshold d is ``low`` = exp(-d). The paper compares
     with the policy of each update, not with the policy before the updates.
 
     Args:
         low: smallest mean that is kept, at most 1.
-        high: largest, at least 1.
+        high: largest mean that is kept, at least 1.
         cap: weigh the tokens of a completion that is kept by p / q up to this; ``None`` weighs them all 1.
         negative_only: drop only tokens with a negative advantage.
 

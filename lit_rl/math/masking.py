@@ -1,4 +1,4 @@
-"""Masked statistics, the one owner of the loss's denominator, and groups of rows as table rows.
+"""Masked statistics, the denominator of losses, and groups of rows as rows of a table.
 
 Letters: N completions (rows), T completion tokens, padded on the right, B groups, G rows of the largest group. Masks
 are bool, True counts; a row's may have holes, where the environment spoke. Values where a mask is False never matter,
@@ -76,8 +76,8 @@ def masked_whiten(x: Tensor, mask: Tensor, *, sum_over_ranks: SumOverRanks | Non
     Args:
         x: any shape, float. No gradient is meant to flow.
         mask: bool, shape of ``x``.
-        sum_over_ranks: given a [2] and then a [1] tensor of local sums, returns the sums over all ranks.
-            Every rank calls it twice, also one whose mask is empty. None: this tensor is all there is.
+        sum_over_ranks: given a [2] and then a [1] tensor of local sums, returns the sums over all ranks. Every rank
+            calls it twice, even one whose mask is empty. ``None`` if this tensor is all there is.
         eps: added to the variance. Squared unit of ``x``.
 
     Returns:
@@ -202,7 +202,7 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
     rows gives the same gradient. DDP and FSDP average gradients over ranks: pass D / world_size there.
     D may count rows that were left out here, as when rows without a learning signal skip the forward.
 
-    An empty mask gives 0 that is still part of the graph: a rank without a backward would stop the others.
+    An empty mask gives a 0 that is still part of the graph: a rank without a backward would stop the others.
 
     Args:
         token_loss: [N, T] loss per token. Carries the gradient.

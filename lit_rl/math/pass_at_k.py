@@ -40,7 +40,8 @@ def pass_at_k(num_samples: int | Tensor, num_correct: int | Tensor, k: int) -> f
     samples, correct = torch.as_tensor(num_samples), torch.as_tensor(num_correct)
     if bool(((correct < 0) | (correct > samples) | (samples < k)).any()) or k < 1:
         raise ValueError(
-            f"pass@{k} of {correct.tolist()} correct in {samples.tolist()} samples: 1 <= k <= n, 0 <= c <= n"
+            f"pass@{k} needs 1 <= k <= samples and 0 <= correct <= samples, "
+            f"got correct={correct.tolist()}, samples={samples.tolist()}"
         )
     # In double, and exact at both ends: c = 0 gives 0, and n - c < k meets a factor 0 and gives 1.
     misses = torch.ones(samples.shape, dtype=torch.float64)

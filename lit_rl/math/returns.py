@@ -1,9 +1,9 @@
 """Returns per token from rewards per token, and the treatment of truncated completions.
 
-Letters: N completions, T completion tokens. Entry [:, t] is about the state before completion token t and the
-action that token is. ``mask`` is bool; True for the policy's own tokens. Tokens that the mask leaves out, at the
-end (padding) or between (what an environment said), are stepped over: time runs over the policy's tokens only, and
-no value elsewhere reaches a result.
+Letters: N completions, T completion tokens. Entry [:, t] belongs to the state before completion token t; the token
+itself is the action. ``mask`` is bool; True for the policy's own tokens. Tokens that the mask leaves out, at the end
+(padding) or between (what an environment said), are stepped over: time runs over the policy's tokens only, and no value
+elsewhere reaches a result.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Policy(nn.Module, TypedArguments, ABC):
 
     @abstractmethod
     def make_decoding(self) -> Decoding:
-        """Begin to write with the weights as they are: what an in-process engine asks for once per batch of rows."""
+        """Return a decoding with the present weights; an in-process engine asks for one per batch of rows."""
 
     @abstractmethod
     def forward(
@@ -71,7 +71,7 @@ class Policy(nn.Module, TypedArguments, ABC):
 
         Args:
             completions: N rows.
-            temperature: the one they were sampled at; 0 (greedy) counts as 1.
+            temperature: temperature at which the completions were sampled; 0 (greedy) counts as 1.
             with_entropy: also return the entropy of each token's distribution.
 
         Returns:
@@ -127,7 +127,7 @@ class Policy(nn.Module, TypedArguments, ABC):
 
         Args:
             prompts: texts, or problems.
-            sampling: how; ``num_samples`` completions of each prompt.
+            sampling: sampling settings; ``num_samples`` completions of each prompt.
             seed: seed of the samples; the same seed and prompts give the same texts.
 
         Returns:
@@ -143,7 +143,7 @@ class Policy(nn.Module, TypedArguments, ABC):
 
         Args:
             problems: B problems.
-            sampling: how; ``num_samples`` completions of each problem.
+            sampling: sampling settings; ``num_samples`` completions of each problem.
             seed: seed of the samples.
 
         Returns:

@@ -43,8 +43,8 @@ class DPO(TextModule):
             frozen copy of that adapter.
         kind: ``sigmoid`` (DPO), ``ipo`` or ``hinge``.
         beta: reward units per nat; smaller lets the policy go further from the reference.
-        average: divide a completion's log-probability by its number of tokens. ``None`` does so only for ``ipo``, as do
-            TRL and its paper's results; for L tokens that is the loss of sums with ``beta / L``, divided by L^2.
+        average: divide a completion's log-probability by its number of tokens. ``None`` divides only for ``ipo``, as do
+            TRL and the results in IPO's paper; for L tokens that is the loss of sums with ``beta / L``, divided by L^2.
         **options: arguments of :class:`~lit_rl.modules.text_module.TextModule`.
 
     Source:

@@ -39,10 +39,10 @@ class GRPO(RolloutModule):
     Args:
         policy: the policy to train.
         rewards: reward terms.
-        baseline: turns rewards into advantages; a class of :mod:`lit_rl.math.advantages` or your own: ``GroupMean``
-            (GRPO divides by ``std``, with ``normalize`` by the rollout's ``batch_std``, by the group's ``mean``, as
-            MaxRL does, or by nothing, ``none``, as Dr. GRPO does), ``LeaveOneOut`` (RLOO), ``BatchMean``,
-            ``NoBaseline`` (the bare reward), or ``MaxRewards`` (only the largest rewards of a group).
+        baseline: turns rewards into advantages; a class of :mod:`lit_rl.math.advantages` or your own: ``GroupMean``,
+            whose ``normalize`` divides by the group's ``std`` (GRPO), the rollout's ``batch_std``, the group's ``mean``
+            (MaxRL) or nothing (``none``, Dr. GRPO); ``LeaveOneOut`` (RLOO); ``BatchMean``; ``NoBaseline`` (the bare
+            reward); or ``MaxRewards`` (only the largest rewards of a group).
         decouple_terms: compare each reward term on its own, then sum by weight (GDPO), so that a term with a large
             spread does not hide one with a small spread; see :func:`lit_rl.math.advantages.decoupled_advantages`.
         **options: arguments of :class:`~lit_rl.modules.rollout_module.RolloutModule`.

@@ -53,14 +53,14 @@ class Objective:
             (``sequence_product``: probability of the whole completion; use it with ``aggregate: sequence_mean``, and
             with ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).
         kl_coef: weight of the KL to the reference; 0 needs no reference at all.
-        kl_kind: estimator of the KL; :func:`lit_rl.math.kl.kl_estimate` explains their gradients. ``None``
-            for an unbiased gradient: ``k1`` in the reward and ``k3_weighted`` in the loss, w * (r - 1 - log r) with
-            r = reference / policy and w = policy / old policy.
+        kl_kind: estimator of the KL; :func:`lit_rl.math.kl.kl_estimate` explains the gradients of all kinds. ``None``
+            for an unbiased gradient: ``k1`` in the reward and ``k3_weighted`` in the loss, w * (r - 1 - log r) with r =
+            reference / policy and w = policy / old policy.
         kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward; ``None`` for
             ``reward`` in PPO, whose critic then predicts it, and ``loss`` in every other algorithm.
         entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
-        correction: weigh each token's loss by its probability when the rollout's updates begin over its probability
-            under the sampler, by a class such as :class:`lit_rl.math.losses.TruncatedWeights` (TIS) or
+        correction: weigh each token's loss by the ratio of its probability when the rollout's updates begin to its
+            probability under the sampler, with a class such as :class:`lit_rl.math.losses.TruncatedWeights` (TIS) or
             :class:`lit_rl.math.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. With a correction, the old
             policy of the ratio is the one when the updates begin, for stale rows too. ``auto`` is ``TruncatedWeights``
             if the engine holds its own weights or ``staleness`` is 1, and neither ``loss`` nor a filter of the samples
@@ -148,7 +148,7 @@ class Objective:
 
     @cached_property
     def affects_every_token(self) -> bool:
-        """True if rows whose advantages are all 0 have gradients too, of a KL or an entropy bonus."""
+        """True if even rows whose advantages are all 0 have gradients, from a KL or an entropy bonus."""
         with_kl = self.kl_coef != 0 and self.kl_in != "reward"
         return with_kl or self.reads_entropy or self.loss.affects_every_token
 

@@ -57,7 +57,7 @@ class PPO(RolloutModule):
     Args:
         policy: the policy to train.
         rewards: reward terms.
-        critic: predicts the value of its states.
+        critic: predicts the value of the state before each token.
         estimator: turns token rewards and values into advantages and critic's targets. With ``credit: terminal``,
             gamma and lambda 1 and no KL, the critic's target at every token is the reward, and its loss half the
             squared error.
@@ -65,7 +65,7 @@ class PPO(RolloutModule):
             ``tokens`` spreads reward over the tokens of its span, and the rest over the program, which can
             make programs longer; ``terminal`` puts all reward on the last token.
         critic_update: how the critic learns.
-        sampling: how training samples; one completion per problem is enough.
+        sampling: sampling settings of training; one completion per problem is enough.
         objective: the policy's loss. A KL is in the reward by default, so that the critic predicts it.
         **options: arguments of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 

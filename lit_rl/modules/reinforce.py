@@ -47,8 +47,9 @@ class REINFORCE(RolloutModule):
             token; ``spans`` puts reward with a source span on the token that decides it, and the rest on the last
             token; ``tokens`` spreads reward over the tokens of its span, and the rest over the program, so that less
             of it reaches later tokens.
-        deltas: instead of reward-to-go and baseline, one per completion: a class of :mod:`lit_rl.math.advantages`.
-        sampling: how training samples.
+        deltas: class of :mod:`lit_rl.math.advantages` that gives one advantage per completion, in place of reward-to-go
+            minus baseline.
+        sampling: sampling settings of training.
         **options: arguments of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
     Source:

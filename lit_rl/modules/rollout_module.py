@@ -86,7 +86,7 @@ class RolloutModule(PolicyModule):
         policy: the policy to train.
         rewards: reward terms.
         sandbox: runs programs; or a function that builds it when a run starts.
-        sampling: how training samples; ``num_samples`` is the group size G.
+        sampling: sampling settings of training; ``num_samples`` is the group size G.
         objective: the policy's loss.
         collect: how rollouts are collected.
         update: optimizer steps on a rollout.
@@ -260,7 +260,7 @@ class RolloutModule(PolicyModule):
     def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
         """Log-probabilities under old policy and reference, each computed only where something reads it, else ``None``.
 
-        Deals the rollout's rows into the minibatches and micro-batches that the updates use, and reads in these. The
+        Deals the rollout's rows into the minibatches and micro-batches that the updates use, and computes in these. The
         old policy's pass is left out with a single update a rollout (its log-probabilities are the update's own),
         unless the KL is in the reward; stale rows without a correction have the sampler's.
         """
@@ -364,10 +364,10 @@ class RolloutModule(PolicyModule):
     def denominator(self, minibatch: Experience) -> Tensor:
         """The divisor of this update's losses, those of the whole minibatch on this rank.
 
-        By default (``token_mean``) the tokens in the loss mask, rows of advantage 0 included; the ``sequence_`` modes
-        count rows, ``sequence_sum_constant`` rows times ``max_tokens``.
-        The same however they are split over micro-batches and ranks. Gradients are averaged over ranks afterwards, so
-        each rank divides by its share of the total.
+        By default (``token_mean``) it counts the tokens in the loss mask, rows of advantage 0 included; the
+        ``sequence_`` modes count rows, ``sequence_sum_constant`` rows times ``max_tokens``. Any split into
+        micro-batches and ranks gives the same divisor. Gradients are averaged over ranks afterwards, so each rank
+        divides by its share of the total.
         """
         mask, limit = minibatch.loss_mask, self.sampling.max_tokens
         return sum_over_ranks(loss_denominator(mask, self.update.aggregate, constant_tokens=limit)) / world_size()

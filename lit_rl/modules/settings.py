@@ -102,8 +102,8 @@ class CriticConfig:
         learning_rate: learning rate of the critic; ``None`` for the policy's, but at least 1e-5: the critic's head is
             new and learns nothing at 1e-6, which is usual for a policy.
         gradient_clip_norm: largest norm of the critic's gradient; ``None`` for no limit.
-        coef: weight of the critic's loss; with Adam, which divides by the gradient's size, only the clip of the norm
-            and regularisation feel it.
+        coef: weight of the critic's loss; with Adam, which divides by the gradient's size, it affects only the clipping
+            of the norm and regularisation.
         value_clip: largest move of a value per rollout, reward units; ``None`` for plain squared error.
         warmup_rollouts: number of first rollouts in which only the critic learns.
         bootstrap_truncated: for completions that the token limit cut, use the critic's value in place of the reward,

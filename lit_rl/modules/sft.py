@@ -23,7 +23,7 @@ class SFT(TextModule):
     :class:`lit_rl.data.CompletionFile` keep their sampled token ids. Prompt tokens have no loss.
     Adapters and a 4-bit base are arguments of :class:`lit_rl.models.CausalLM`.
 
-    Its arguments are those of :class:`TextModule`.
+    The arguments are those of :class:`TextModule`.
     """
 
     metric_prefix = "sft"

@@ -40,7 +40,7 @@ class Run:
 
     @property
     def has_diagnostics(self) -> bool:
-        """True if its last start had :class:`lit_rl.callbacks.Diagnostics` on."""
+        """True if :class:`lit_rl.callbacks.Diagnostics` was on at the run's last start."""
         return bool(self.kind.get("diagnosed"))
 
     @property

@@ -46,8 +46,8 @@ class Grader(TypedArguments, ABC):
 class ServerGrader(Grader):
     """A chat model behind an OpenAI-compatible server (vLLM, llama.cpp, a hosted one).
 
-    Uses only the standard library: one request needs no client package. The tokenizer's special tokens are not
-    known here, so text that looks like a special token of a common chat model is sent with a space inside.
+    Uses only the standard library: one request needs no client package. The special tokens of the server's tokenizer
+    are not known, so text that looks like a special token of a common chat model is sent with a space inside.
 
     Args:
         model: name of the model at the server.
@@ -120,7 +120,7 @@ class LocalGrader(Grader):
         model: folder or hub id, loaded by ``transformers``; may hold ``$VARIABLES``.
         max_new_tokens: longest answer.
         batch_size: prompts at a time.
-        device: where it lives, e.g. ``cuda``; ``None`` for an accelerator if there is one.
+        device: device of the model, e.g. ``cuda``; ``None`` for an accelerator if there is one.
         dtype: name of a torch dtype.
     """
 

@@ -34,9 +34,9 @@ _NOT_TEXT: Final[Finding] = {"code": SYNTAX, "location": _START, "end_location":
 class LintReward(RewardTerm):
     """Minus the severities of what ruff finds in a program, at least -1; each finding is a place.
 
-    ruff is the linter: one process reads all programs of a batch in milliseconds, and its rules contain
-    those of pycodestyle (E, W), pyflakes (F), bugbear (B) and bandit (S). Comments that silence it
-    (``noqa``) are ignored. If the severities sum to more than 1, all are scaled down together.
+    ruff is the linter: one process reads all programs of a batch in milliseconds, and its rules contain those of
+    pycodestyle (E, W), pyflakes (F), bugbear (B) and bandit (S). Comments that silence ruff (``noqa``) are ignored. If
+    the severities sum to more than 1, all are scaled down together.
 
     A program that does not parse gets -1 at its first fault and nothing else is counted, so that broken
     programs are never cleaner than working ones; for the same reason a completion without a program, or with
@@ -44,7 +44,7 @@ class LintReward(RewardTerm):
 
     Args:
         select: rules or prefixes of rules to look for.
-        ignore: rules or prefixes to leave out of them. By default asserts and line lengths.
+        ignore: rules or prefixes of rules to leave out; by default asserts and line lengths.
         severities: cost of a finding by the longest prefix of its rule that is named here, at least 0;
             added to the defaults. The empty prefix means all other rules.
         timeout_seconds: limit for one batch; beyond it the batch has no values.

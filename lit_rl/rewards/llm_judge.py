@@ -49,9 +49,9 @@ class LLMJudgeReward(RewardTerm):
 
     Args:
         grader: answers the prompts.
-        template: the prompt, with ``{prompt}``, ``{reference}``, ``{program}`` and ``{completion}`` where the
-            task's prompt, its reference, the program and the whole completion go, the last three between fences. Write
-            its other braces twice.
+        template: the prompt, with ``{prompt}``, ``{reference}``, ``{program}`` and ``{completion}`` where the task's
+            prompt, its reference, the program and the whole completion go, the last three between fences. Write other
+            braces of the template twice.
     """
 
     default_name = "judge"
@@ -62,7 +62,9 @@ class LLMJudgeReward(RewardTerm):
         self._fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
         if self._fields - FIELDS or not self._fields & {"completion", "program"}:
             known, got = ", ".join(sorted(FIELDS)), sorted(self._fields)
-            raise UsageError(f"LLMJudgeReward.template needs program or completion, of {known}; got {got}")
+            raise UsageError(
+                f"LLMJudgeReward.template needs program or completion and may name only {known}, got {got}"
+            )
         self.grader, self.template, self.needs_reference = grader, template, "reference" in self._fields
         self._scores: dict[str, float] = {}
 

@@ -31,9 +31,8 @@ class Span:
         end: byte after its last. Equal to ``start`` for a position between two characters: then the token that
             starts or continues there is meant.
         value: reward of this place, in the units of the term.
-        until: byte up to which the text took part in the decision, if that is beyond ``end``: whatever follows, the
-            completion has this part of the reward. ``ALL_TEXT`` where any token can change it, as a bracket can be
-            closed later.
+        until: byte after the text that decides this part of the reward, if that is beyond ``end``; later text cannot
+            change it. ``ALL_TEXT`` if any later token can change it, as a bracket can be closed later.
     """
 
     start: int
@@ -49,7 +48,7 @@ class TermScore:
     Args:
         value: the term's reward; ``None`` when the term itself failed (a grader that did not answer): such a
             row leaves baseline and loss, because our own failure is not the program's fault.
-        spans: places in the last turn that earned a part of ``value``. What neither they nor the turns cover is
+        spans: places in the last turn that earned a part of ``value``. What neither spans nor ``turn_values`` cover is
             spread evenly over the last turn.
         turn_values: parts of ``value`` that whole turns earned, the first turn's first; turns left out at the end
             earned none.
@@ -116,7 +115,8 @@ class RewardOutput:
         valid: [N] bool; False where a term with a weight failed: the row leaves baseline and loss.
         credit: [N, T] float32; a row's sum over its completion tokens is its reward, 0 outside the mask.
         decided: [N, T] float32; the part of the reward that has places, each on the token that decided it: no later
-            token took part in the decision. Of a turn it is the last one. Without what is spread evenly.
+            token took part in the decision. The reward of a turn is on the turn's last token. What is spread evenly is
+            not included.
         term_values: per term [N] float32, unweighted; NaN where the term failed.
         reasons: per invalid row, why.
     """

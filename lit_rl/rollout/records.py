@@ -49,7 +49,7 @@ class FinishedRollout(NamedTuple):
 
     ``on_rollout_end(trainer, module, finished)`` of each callback that has it is called with one after the updates, on
     every rank, inside the training step: ``module.log`` works there, and ``module.clock.count`` counts this rollout.
-    They are the objects that the update used; a callback must not change them.
+    The fields are the objects that the update used; a callback must not change them.
 
     Attributes:
         rollout: N rows of turns and their judgements.
@@ -173,9 +173,9 @@ def reference_program(problem: Problem) -> str | None:
 def reference_answer(problem: Problem) -> str:
     """The reference in the form that the prompt asks for: :func:`find_program` finds the reference in it.
 
-    A completion that continues the prompt, a block with a fence of the problem's language (without the opening one
-    where the prompt has begun the answer with it), or, where only reward terms read the completion or a stop string
-    would cut the block, the plain text.
+    The form is a completion that continues the prompt, a fenced block in the problem's language (without the opening
+    fence where the prompt has begun the answer with it) or, where only reward terms read the completion or a stop
+    string would cut the block, plain text.
     """
     assert problem.reference is not None
     rest = problem.reference.removeprefix(problem.program_prefix)

@@ -49,7 +49,7 @@ class RolloutConfig:
     """Settings for collecting rollouts.
 
     Args:
-        engine: samples; by default the trainer's own process.
+        engine: engine that samples; by default the trainer's own process.
         environment: answers the policy between turns; by default each problem gets one turn.
         sampler_check: comparison of the policy with an engine that holds its own weights; ``None`` for none.
         staleness: 1 samples the next rollout while the programs of this one run, before training on this one: for slow
@@ -86,7 +86,7 @@ class RolloutCollector:
         seed: seed of the random streams.
 
     Attributes:
-        engine: samples them.
+        engine: samples the completions.
         environment: answers the policy.
         runner: the sandbox, between :meth:`open` and :meth:`close`.
         progress: what is being done now, for displays.

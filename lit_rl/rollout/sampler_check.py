@@ -39,7 +39,7 @@ class SamplerCheck:
 
     Args:
         rows: rows of each rank that are compared; each costs the forward pass of a row.
-        largest_gap: mean distance (nats a token) that rounding explains. Seen are 0.00001 in float32; bfloat16 gives
+        largest_gap: mean distance (nats a token) that rounding explains. In float32 we saw 0.00001; bfloat16 gives
             about 0.01.
         stop: end the run when the gap is larger, instead of warning once.
     """

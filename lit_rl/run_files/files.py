@@ -204,7 +204,7 @@ def _name_faulty_line(path: Path, line: int) -> Iterator[None]:
 
 
 def read_lines(path: Path) -> Iterator[RecordBatch]:
-    """The objects of a file, each as a batch of its own; a torn last line is skipped with a warning."""
+    """Yield the object in each line of a file, as a batch of one; skip a torn last line with a warning."""
     end = 0
     with open_regular(path) as file:
         for number, line in enumerate(iter(partial(file.readline, _MAX_LINE_LENGTH), b""), 1):

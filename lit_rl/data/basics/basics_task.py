@@ -1,8 +1,8 @@
 """The embedded default task: small functions that a tiny policy can learn to write.
 
 Each family of functions has one systematic bug. The hard part for a small policy is to copy the right constants and
-names from signature and docstring, and to unlearn the bug that its demonstrations carry; none asks for reasoning or for
-arithmetic on constants.
+names from signature and docstring, and to unlearn the bug that its demonstrations carry; no family asks for reasoning
+or for arithmetic on constants.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ PublicCases = Annotated[
 class Basics(TaskDataModule):
     """Small functions in families: the prompt is signature and docstring, the completion is the body.
 
-    In instruct form the prompt asks a chat model for the whole function in one fenced block.
-    Needs no network and no file. Training and validation never share a reference program, whatever the seed
-    and however a docstring is worded. Each problem carries a demonstration in ``fields["demonstration"]``; in
-    a fixed share of them it is the family's bug, so that imitation alone stays mediocre, greedy or sampled.
+    In instruct form the prompt asks a chat model for the whole function in one fenced block. Needs no network and no
+    file. Training and validation never share a reference program, whatever the seed and however a docstring is worded.
+    Each problem carries a demonstration in ``fields["demonstration"]``; a fixed share of the demonstrations has the
+    family's bug, so that imitation alone stays mediocre, greedy or sampled.
 
     Args:
         families: ``trained`` for the families that training may see; ``held_out`` for the two that it never

@@ -88,12 +88,12 @@ class DeepCoder(TaskDataModule):
     Statement: the field ``problem``, ``question``, ``prompt``, ``question_content`` or ``description``. Tests:
     ``tests``, in APPS and TACO ``input_output`` (JSON text, list or dictionary), in CodeContests+ ``test_cases``, in
     open-r1's Codeforces ``official_tests``, ``public_test_cases`` with ``private_test_cases`` (read without
-    unpickling), or ``reward_model.ground_truth``. The prompt follows LiveCodeBench's layout, with starter
-    code if a row has some; a prompt of chat messages is kept unchanged. Functions are called on an instance of ``class
-    Solution`` where starter code or reference has that class. The usual imports (:data:`CONTEST_IMPORTS`)
-    are put before these programs, and the imports of LiveCodeBench's judge (:data:`LIVE_CODE_BENCH_IMPORTS`) before all
-    programs of its own rows. Rows without statement or tests, with a null output, or for
-    interactive programs are left out with a warning; if no row is left, loading raises.
+    unpickling), or ``reward_model.ground_truth``. The prompt follows LiveCodeBench's layout, with starter code if a row
+    has some; a prompt of chat messages is kept unchanged. Functions are called on an instance of ``class Solution``
+    where starter code or reference has that class. The usual imports (:data:`CONTEST_IMPORTS`) are put before these
+    programs, and the imports of LiveCodeBench's judge (:data:`LIVE_CODE_BENCH_IMPORTS`) before all programs of
+    LiveCodeBench's rows. Rows without statement or tests, with a null output, or for interactive programs are left out
+    with a warning; if no row is left, loading raises.
 
     A program in a row's field ``checker`` or ``generated_checker`` judges the output, see
     :func:`~lit_rl.data.contests.contest_tests.checker_from_row`. Without a checker, problems on stdin whose statements
@@ -101,8 +101,8 @@ class DeepCoder(TaskDataModule):
     a key of a dict may be a number or its text, and if all of a row's values are stored in lists of one item, that list
     or its item is right.
 
-    ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in
-    the statement as an example; a row without either has none.
+    ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in the
+    statement as an example; a row without either has no public check.
 
     The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
     ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.

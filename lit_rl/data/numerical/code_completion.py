@@ -62,7 +62,7 @@ class CodeCompletion(TaskDataModule):
         build: shell command that builds the tree; the last line of its output must hold ``SUCCESS``.
         run: shell command that runs what was built.
         outputs: plotfiles that a run leaves.
-        variable: the field in them that is compared.
+        variable: the field of the plotfiles that is compared.
         weights: weights of compilation, execution, header BLEU and the field in the total score.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.

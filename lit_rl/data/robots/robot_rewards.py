@@ -31,7 +31,7 @@ class SimulatorReward(RewardTerm):
     the value of a success is spread evenly over the program.
 
     Args:
-        grades: grades by robot verdict that replace the default ones; along that order, they should not fall.
+        grades: grades by robot verdict that replace the default ones; they should not fall in that order.
     """
 
     default_name = "simulator"

@@ -153,8 +153,8 @@ class RoboInstruct(TaskDataModule):
 
     Columns: ``prompt`` (instruction), ``program`` (begins with ``def task_program():``), and where they exist
     ``revision`` (the instruction rewritten to fit the program), ``gen_count``, ``text``. The rows have no world to test
-    in, so a policy's program is run in worlds that are invented as it goes: it earns its reward by being sound, not by
-    doing what the instruction says.
+    in, so a policy's program is run in worlds that are invented during the run: it earns its reward by being sound, not
+    by doing what the instruction says.
 
     Left out: rows without instruction or program, programs that call no robot function or leave something
     out (``...``), and repetitions of an instruction or a program.

@@ -249,7 +249,7 @@ class CorridorPolicy(ToyPolicy):
 
 
 class CorridorCritic(Critic):
-    """A table of one value for each distance to the goal, zero at first; the goal itself is worth nothing more.
+    """A table of one value for each distance to the goal, zero at first; the goal has the value 0.
 
     Args:
         num_cells: cells besides the goal.

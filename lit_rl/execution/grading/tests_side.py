@@ -220,7 +220,7 @@ class TestsSide(RpcLink):
     # --- the tests' objects ------------------------------------------------------------------------------
 
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Use an object that the tests gave the program, on its behalf, without letting it look inside."""
+        """Use, for the program, an object that the tests gave it, without letting the program look inside."""
         if isinstance(target, str) or operation not in OPERATIONS | _PLAIN_OPERATIONS:
             raise BadMessage(operation)
         is_callable_only = isinstance(target, _CALLABLE_ONLY) and operation not in ("__call__", "__repr__", "__str__")

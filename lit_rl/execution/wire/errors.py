@@ -82,7 +82,7 @@ def plain_attributes_of(error: BaseException) -> dict[str, Any]:
 
 
 def set_attributes(error: BaseException, attributes: Any) -> None:
-    """Set the attributes that the other side sent; of those that its class defines, only ``filename`` etc."""
+    """Set the attributes sent for an exception; of those that its class defines, only ``_OF_CLASSES``."""
     if type(attributes) is not dict:
         raise TypeError("no attributes")
     for name, value in list(attributes.items())[:_MAX_ITEMS]:

@@ -44,12 +44,12 @@ class PreparedTests(NamedTuple):
     Args:
         code: the compiled tests, packed; what can fail is followed by a call that counts it.
         imports: modules that the tests need, wherever they import them, each with the names taken from it and the line.
-        texts: texts of the tests that may be source code which they run themselves.
-        names: names that mean the program's.
-        modules: names that mean modules though the tests do not import them, each with its module and the
-            attributes that are used.
+        texts: string literals of the tests that may be source code, which the tests run themselves.
+        names: names that refer to what the program defines.
+        modules: names of modules that the tests use without importing them, each with its module and the attributes
+            that are used.
         calls_check: whether the tests call their function ``check`` themselves.
-        check_line: line on which they define it.
+        check_line: line on which the tests define ``check``.
         required: numbers of those asserts that no condition guards.
         runs: what to run after the definitions: kind, name and line of test functions and classes.
     """
