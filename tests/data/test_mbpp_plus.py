@@ -30,39 +30,36 @@ def test_written_results_become_cases_with_the_row_s_tolerance():
     assert check.wall_budget_seconds == wall_limit(check.timeout_seconds)
 
 
-# A test, how answers are compared, a program that is right and one that is wrong.
-GRADED = {
-    "as a set": (
-        written("[[(1, 2, 1)], [()]]", "[(1, 2), ()]"),
+# How answers are compared, a test, a reference, a program that is right and one that is wrong.
+GRADED = [
+    (
         "as_set",
+        written("[[(1, 2, 1)], [()]]", "[(1, 2), ()]"),
+        "def f(xs):\n    return tuple(dict.fromkeys(xs))\n",
         lambda xs: [*xs, *xs][::-1],
         lambda xs: [*xs, 3],
     ),
-    "as a truth": (
-        written("[[(1,)], [()]]", "[True, False]"),
+    (
         "as_truth",
+        written("[[(1,)], [()]]", "[True, False]"),
+        "def f(xs):\n    return xs or None\n",
         lambda xs: "match" if xs else None,
         lambda xs: not xs,
     ),
-    "by a function of the test": (
+    (  # by a function of the test
+        "as_is",
         "import numpy as np\nimport collections\ndef ref_func(xs):\n    return collections.Counter(xs)\n\n"
         "inputs = [[(1, 1)], [(2,)]]\nfor i, inp in enumerate(inputs):\n    assertion(f(*inp), ref_func(*inp), 0)\n",
-        "as_is",
+        "",
         lambda xs: {x: xs.count(x) for x in xs},
         lambda xs: dict.fromkeys(xs, 1),
     ),
-}
-REFERENCES = {
-    "as a set": "def f(xs):\n    return tuple(dict.fromkeys(xs))\n",
-    "as a truth": "def f(xs):\n    return xs or None\n",
-    "by a function of the test": "",
-}
+]
 
 
-@pytest.mark.parametrize("name", GRADED)
-def test_other_rows_are_compared_with_a_reference(name):
-    test, compare, right, wrong = GRADED[name]
-    made = check_from_test_source(test, REFERENCES[name], "f", compare)
+@pytest.mark.parametrize(("compare", "test", "reference", "right", "wrong"), GRADED)
+def test_other_rows_are_compared_with_a_reference(compare, test, reference, right, wrong):
+    made = check_from_test_source(test, reference, "f", compare)
     assert isinstance(made, AssertTests) and "numpy" not in made.test
     check = check_of(made.test)
     check(right)

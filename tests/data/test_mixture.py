@@ -29,6 +29,10 @@ class Letters(TaskDataModule):
         return [Problem(f"{split}{i}", prompt, self.check, fields=fields) for i, prompt in enumerate(prompts)]
 
 
+def mix(*numbers: int, **options: Any) -> Mixture:
+    return Mixture([Letters(name, number) for name, number in zip("abc", numbers, strict=False)], **options)
+
+
 def task_of(problem: Problem) -> str:
     return problem.task_id.partition("/")[0]
 
@@ -65,9 +69,7 @@ def test_each_rollout_has_each_tasks_share_and_no_problem_twice(
     numbers: tuple[int, ...], given: list[float], batch_size: int, number: int
 ) -> None:
     """To within one in a rollout, and within five standard errors (at most half a problem an epoch) in the mean."""
-    mixture = Mixture([Letters(n, k) for n, k in zip("abc", numbers, strict=True)], weights=given, seed=3)
-    mixture.batch_size = batch_size
-    batches = epochs(mixture, number)
+    batches = epochs(mix(*numbers, weights=given, batch_size=batch_size, seed=3), number)
     num_batches = sum(numbers) // batch_size
     assert len(batches) == number * num_batches
     exact = {name: batch_size * weight / sum(given) for name, weight in zip("abc", given, strict=True)}
@@ -85,15 +87,8 @@ def test_each_rollout_has_each_tasks_share_and_no_problem_twice(
 
 
 def test_two_ranks_deal_out_the_problems_of_one() -> None:
-    def mixture(batch_size: int) -> Mixture:
-        return Mixture([Letters("a", 9), Letters("b", 20)], weights=[1, 2], batch_size=batch_size, seed=5)
-
-    one = epochs(mixture(6), 3)
-    assert [ids(batch) for batch in epochs(mixture(3), 3, ranks=2)] == [ids(batch) for batch in one]
-
-
-def mix(*numbers: int, **options: Any) -> Mixture:
-    return Mixture([Letters(name, number) for name, number in zip("abc", numbers, strict=False)], **options)
+    one, two = (mix(9, 20, weights=[1, 2], batch_size=size, seed=5) for size in (6, 3))
+    assert [ids(batch) for batch in epochs(two, 3, ranks=2)] == [ids(batch) for batch in epochs(one, 3)]
 
 
 @pytest.mark.parametrize(
@@ -101,10 +96,7 @@ def mix(*numbers: int, **options: Any) -> Mixture:
     [
         (lambda: mix(4, 4, weights=[1, 0]), r"weights\[1\]: expected a finite number above 0"),
         (lambda: mix(4, 4, weights=[1.0]), "weights: expected 2, one for each task"),
-        (
-            lambda: mix(2, 30, batch_size=8).train_dataloader(),
-            "weights: a would need 4 problems .* has only 2 ",
-        ),
+        (lambda: mix(2, 30, batch_size=8).train_dataloader(), "weights: a would need 4 problems .* has only 2 "),
     ],
 )
 def test_what_cannot_be_mixed_is_refused(build: Any, message: str) -> None:

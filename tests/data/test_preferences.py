@@ -4,6 +4,7 @@ from math import nan
 import pytest
 from hypothesis import strategies as st
 from support.few_examples import given
+from support.json_rows import write_rows
 
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, make_pairs, pair_from_problem, write_pairs
 from lit_rl.data.rows import RowError
@@ -89,17 +90,12 @@ GOOD = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"rejected_reward": 1},
-            "row 2, field 'chosen_reward': needs to be above rejected_reward 1.0, got 1.0",
-        ),
-        ({"rejected": "a"}, "row 2, field 'rejected': is the same text as chosen"),
-        ({"prompt": [{"role": 1}]}, "row 2, field 'prompt': [0]['role']: expected str, got 1"),
+        ({"rejected_reward": 1}, "'chosen_reward': needs to be above rejected_reward 1.0, got 1.0"),
+        ({"rejected": "a"}, "'rejected': is the same text as chosen"),
+        ({"prompt": [{"role": 1}]}, "'prompt': [0]['role']: expected str, got 1"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path, change, message):
-    path = tmp_path / "pairs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in (GOOD, GOOD | change)))
     with pytest.raises(RowError) as error:
-        PreferencePairs(str(path)).problems("train")
-    assert message in str(error.value)
+        PreferencePairs(write_rows(tmp_path, GOOD, GOOD | change)).problems("train")
+    assert f"row 2, field {message}" in str(error.value)

@@ -146,39 +146,28 @@ def test_the_instruct_prefix_and_the_function_alone_make_a_whole_program(real_da
     assert all(outcome.passed for outcome in sandbox.judge_many(programs))
 
 
-# Tests that judge by a helper of the prompt. A wrong answer that its own helper makes look right, then a right
-# answer beside a wrong helper.
-WITH_WRONG_HELPER = {
-    "HumanEval/38": (
-        "def encode_cyclic(s):\n    return s\n\ndef decode_cyclic(s):\n    return s\n",
-        """\
+# Tests that judge by a helper of the prompt, which encodes what the program decodes.
+DECODERS = {
+    "HumanEval/38": """
 def decode_cyclic(s):
     groups = (s[i : i + 3] for i in range(0, len(s), 3))
     return "".join(group[2] + group[:2] if len(group) == 3 else group for group in groups)
-
-def encode_cyclic(s):
-    return s
 """,
-    ),
-    "HumanEval/50": (
-        "def encode_shift(s):\n    return s\n\ndef decode_shift(s):\n    return s\n",
-        """\
+    "HumanEval/50": """
 def decode_shift(s):
     return "".join(chr((ord(sign) - ord("a") - 5) % 26 + ord("a")) for sign in s)
-
-def encode_shift(s):
-    return s
 """,
-    ),
 }
 
 
-@pytest.mark.parametrize("task_id", WITH_WRONG_HELPER)
+@pytest.mark.parametrize("task_id", DECODERS)
 def test_a_helper_that_the_program_defines_anew_decides_nothing(real_data, sandbox, task_id):
-    problems = {problem.task_id: problem for problem in HumanEval(str(real_data / HUMANEVAL)).problems("test")}
-    check, reference = problems[task_id].check, problems[task_id].reference
-    programs = [*WITH_WRONG_HELPER[task_id], reference]
-    outcomes = sandbox.judge_many([(program, check) for program in programs])
+    """A wrong helper makes a wrong answer look right, or a right one look wrong."""
+    (problem,) = (one for one in HumanEval(str(real_data / HUMANEVAL)).problems("test") if one.task_id == task_id)
+    right, name = DECODERS[task_id], problem.check.entry_point
+    wrong, helper = (f"\ndef {of}(s):\n    return s\n" for of in (name, name.replace("decode", "encode")))
+    programs = [wrong + helper, right + helper, problem.reference]
+    outcomes = sandbox.judge_many([(program, problem.check) for program in programs])
     assert [outcome.passed for outcome in outcomes] == [False, True, True]
 
 

@@ -121,24 +121,20 @@ def test_a_kind_of_check_from_outside_is_one_class_and_one_judge(
     monkeypatch.syspath_prepend(tmp_path)
     own = importlib.import_module("own_twice")
     try:
+        jobs = [
+            ("print(input())", own.Twice("7"), Verdict.PASSED, ""),
+            ("import time\nprint(time.time_ns())", own.Twice("7"), Verdict.WRONG_ANSWER, ""),
+            ("print(1)", own.Unjudged(), Verdict.INFRASTRUCTURE_FAILURE, "no_such_judge"),
+            ("print(1)", own.Unsendable(), Verdict.INFRASTRUCTURE_FAILURE, "Unsendable must hold plain data"),
+            ("print(1)", own.Elsewhere(), Verdict.INFRASTRUCTURE_FAILURE, "no_such_module"),
+            ("print(1)", StdioTests((("", "1"),)), Verdict.PASSED, ""),
+        ]
         with Sandbox(num_workers=1, tier=0) as sandbox:
-            outcomes = sandbox.judge_many(
-                [
-                    ("print(input())", own.Twice("7")),
-                    ("import time\nprint(time.time_ns())", own.Twice("7")),
-                    ("print(1)", own.Unjudged()),
-                    ("print(1)", own.Unsendable()),
-                    ("print(1)", own.Elsewhere()),
-                    ("print(1)", StdioTests((("", "1"),))),
-                ]
-            )
+            outcomes = sandbox.judge_many([(program, check) for program, check, _, _ in jobs])
     finally:
         del sys.modules["own_twice"], sys.modules["no_such_module"]
-    failed = Verdict.INFRASTRUCTURE_FAILURE
-    wanted = [Verdict.PASSED, Verdict.WRONG_ANSWER, failed, failed, failed, Verdict.PASSED]
-    assert [one.verdict for one in outcomes] == wanted
-    told = ("no_such_judge", "Unsendable must hold plain data", "no_such_module")
-    assert all(text in outcome.stderr for text, outcome in zip(told, outcomes[2:5], strict=True))
+    for (_, check, verdict, told), outcome in zip(jobs, outcomes, strict=True):
+        assert outcome.verdict is verdict and told in outcome.stderr, (check, outcome)
 
 
 CASES = (("", ""),)

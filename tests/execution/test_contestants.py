@@ -46,17 +46,21 @@ def test_programs_of_contestants_pass_and_a_wrong_variant_of_each_fails(sandbox)
     programs = contestants("python.txt")
     assert len(programs) == 60
     programs = {name: given for name, given in programs.items() if name not in TOO_DEEP}
-    outcomes = sandbox.judge_many([(source, check) for *both, check in programs.values() for source in both])
-    faults = [name for name, outcome in zip(programs, outcomes[::2], strict=True) if not outcome.passed]
-    faults += [f"wrong {name}" for name, outcome in zip(programs, outcomes[1::2], strict=True) if outcome.passed]
-    assert faults == []
+    require_right_and_wrong(sandbox, programs)
+
+
+def require_right_and_wrong(sandbox, programs):
+    """Of programs, each with a wrong one and their check, all of the first and none of the second pass."""
+    right = judge_named(sandbox, {name: (program, check) for name, (program, _, check) in programs.items()})
+    wrong = judge_named(sandbox, {name: (program, check) for name, (_, program, check) in programs.items()})
+    assert not_among(right, "passed") == {} == not_among(wrong, "wrong_answer", "exception")
 
 
 LANGUAGES = {"java": "java", "cpp": "cpp", "js": "javascript", "go": "go", "rs": "rust"}
 
 
-def entry_of(path):
-    """Program, wrong program and cases of a file: the comment at its end has the edit, and ``input => output``."""
+def entry_of(path, language):
+    """Program, wrong program and check of a file: the comment at its end has the edit, and ``input => output``."""
     program, _, notes = path.read_text().rpartition("/* cases\n")
     separator, wrong, cases = "|", "", []
     for line in notes.removesuffix("\n*/\n").split("\n"):
@@ -70,7 +74,7 @@ def entry_of(path):
         else:
             stdin, expected = (text.replace(separator, "\n") + "\n" for text in value.split(" => "))
             cases.append((stdin, expected))
-    return program, wrong, tuple(cases)
+    return program, wrong, StdioTests(tuple(cases), language, 5.0)
 
 
 @pytest.mark.slow
@@ -80,11 +84,4 @@ def test_a_contestants_program_passes_and_a_wrong_one_of_each_fails(sandbox, suf
     need(language)
     paths = sorted(CONTESTANTS.glob(f"*.{suffix}"))
     assert len(paths) == (40 if suffix in ("java", "cpp") else 20)
-    jobs = {}
-    for path in paths:
-        program, wrong, cases = entry_of(path)
-        check = StdioTests(cases, language, 5.0)
-        jobs |= {path.name: (program, check), f"wrong {path.name}": (wrong, check)}
-    outcomes = judge_named(sandbox, jobs)
-    failed = {name: outcomes.pop(f"wrong {name}") for name in [path.name for path in paths]}
-    assert not_among(outcomes, "passed") == {} == not_among(failed, "wrong_answer", "exception")
+    require_right_and_wrong(sandbox, {path.name: entry_of(path, language) for path in paths})

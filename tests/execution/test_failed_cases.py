@@ -73,10 +73,9 @@ def test_a_program_that_passes_has_none(sandbox):
 def test_what_ended_the_program_before_any_case_or_over_all_calls_has_none(sandbox):
     for program in ("1 / 0", "def f(x) return 1", "import os\nos._exit(0)", "while True: pass"):
         assert judged(sandbox, program, HURRIED).failed_case is None, program
-    program = "kept = []\ndef f(x):\n    kept.append(b'x' * (1 << 30))\n    return 2 * x"
     outcome = judged(sandbox, "import os\ndef f(x):\n    os.write(1, b'x' * (9 << 20))\n    return 2 * x", DOUBLE)
     assert (outcome.verdict, outcome.failed_case) == ("output_limit", None)
-    outcome = judged(sandbox, program, DOUBLE)
+    outcome = judged(sandbox, "kept = []\ndef f(x):\n    kept.append(b'x' * (1 << 30))\n    return 2 * x", DOUBLE)
     assert outcome.verdict == "out_of_memory"  # a MemoryError of its own, or the kernel's doing
     assert outcome.failed_case in (None, FailedCase(1, "f(1)", "2"))
 

@@ -13,6 +13,7 @@ import pytest
 from suites import children
 
 from lit_rl.execution import Sandbox, StdioTests
+from lit_rl.execution.confinement.landlock import abi_version
 from lit_rl.execution.zygote import work_folder
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
@@ -73,11 +74,8 @@ IMPORTS = "from test_work_folder import fill, deep\nfrom lit_rl.execution.zygote
 
 @pytest.mark.parametrize("rules", ["", FIRST_LANDLOCK])
 def test_any_content_is_removed(tmp_path, rules):
-    if rules:
-        from lit_rl.execution.confinement.landlock import abi_version
-
-        if not abi_version():
-            pytest.skip("this kernel has no Landlock")
+    if rules and not abi_version():
+        pytest.skip("this kernel has no Landlock")
     run(IMPORTS + "fill(folder)\n" + rules + "os.chdir('/')\nempty_folder(folder)\n", tmp_path)
     assert os.listdir(tmp_path) == []
 

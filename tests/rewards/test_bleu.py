@@ -31,25 +31,24 @@ def test_the_value_follows_the_formula() -> None:
     assert output.credit[0].tolist() == pytest.approx([1 / 3] * 3 + [0.0])
 
 
-PROMPT = 'import math\n\n\ndef area(r):\n    """The area of a circle of this radius, as a float."""\n'
+IMPORTS = "import math\n\n\n"
+HEAD = 'def area(r):\n    """The area of a circle of this radius, as a float."""\n'
 BODY = "    return math.pi * r * r\n"
+# Prompt, what was given of the program, answer, and its value.
+GIVEN = [
+    (IMPORTS + HEAD, IMPORTS + HEAD, BODY, 1.0),
+    (IMPORTS + HEAD, IMPORTS + HEAD, "    pass\n", pytest.approx(0.0, abs=0.02)),
+    ("Finish it.", IMPORTS, f"```python\n{IMPORTS}{HEAD}{BODY}```", 1.0),
+    ("Finish it.", IMPORTS, f"```python\n{HEAD}{BODY}```", 1.0),
+]
 
 
-@pytest.mark.parametrize(("body", "expected"), [(BODY, 1.0), ("    pass\n", 0.0)])
-def test_the_beginning_that_was_given_does_not_count(body: str, expected: float) -> None:
-    task = Problem("t", PROMPT, AssertTests("area(1)", "area"), program_prefix=PROMPT, reference=PROMPT + BODY)
-    judgement = Judgement(task, find_program(task, body), PASSED)
-    (score,) = BleuReward().score(batch([body]), [judgement])
-    assert score.value == pytest.approx(expected, abs=0.02)
-
-
-@pytest.mark.parametrize("answer", [PROMPT + BODY, PROMPT.removeprefix("import math\n\n\n") + BODY])
-def test_an_answer_may_repeat_the_imports_or_not(answer: str) -> None:
-    check = AssertTests("area(1)", "area")
-    task = Problem("t", "Finish it.", check, program_prefix="import math\n\n\n", reference=PROMPT + BODY)
-    text = f"```python\n{answer}```"
+@pytest.mark.parametrize(("prompt", "prefix", "text", "value"), GIVEN)
+def test_what_was_given_does_not_count_and_may_be_repeated(prompt: str, prefix: str, text: str, value: float) -> None:
+    check, reference = AssertTests("area(1)", "area"), IMPORTS + HEAD + BODY
+    task = Problem("t", prompt, check, program_prefix=prefix, reference=reference)
     (score,) = BleuReward().score(batch([text]), [Judgement(task, find_program(task, text), PASSED)])
-    assert score.value == 1.0
+    assert score.value == value
 
 
 TEXTS = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=14).map(" ".join)

@@ -4,11 +4,13 @@ import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 
 import pytest
 import torch
 from support.completions import batch, judged, letters, problem
+from support.slow_cases import slow_but
 
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.interface import Verdict
@@ -45,22 +47,15 @@ def programs(num_lines: int) -> Iterator[str]:
     for missing in reversed(range(num_lines)):
         longer = [text + line + "\n" for text in begun for line in LINES]
         begun = [text for text in longer if find_rejected_token(PREFIX + text, prefix=True) is None]
-        yield from (text for text in begun if compiles(text) and (missing or "get" in text or "exc" in text))
-
-
-def compiles(text: str) -> bool:
-    try:
-        compile(text, "<own>", "exec")
-    except SyntaxError:
-        return False
-    return True
+        for text in begun:
+            with suppress(SyntaxError):
+                compile(text, "<own>", "exec")
+                if missing or "get" in text or "exc" in text:
+                    yield text
 
 
 def placed(texts: list[str], judgements: list[Judgement], term: RewardTerm) -> list[tuple[str, float, int]]:
-    """Of each completion, in their order: text, reward, and tokens up to the one on which a loss was put.
-
-    A token is a letter, and the last one is EOS.
-    """
+    """Of each completion: text, reward, and letters (with EOS) up to the one on which a loss was put."""
     rows = batch(texts)
     rewards = Composite([term])(rows, judgements)
     lost = assign_credit(rewards, rows.completion_mask, "spans") < 0
@@ -87,27 +82,20 @@ def judged_programs(sandbox: Sandbox, check: Check, texts: list[str]) -> list[Ju
     return [Judgement(task, one, outcome) for one, outcome in zip(found, outcomes, strict=True)]
 
 
-def check_places(sandbox: Sandbox, check: Check, num_lines: int) -> None:
+ENUMERATED = [("calls", 3), ("its output", 3), ("a grader", 2), ("calls", 4), ("its output", 4)]
+
+
+@pytest.mark.parametrize(("name", "num_lines"), slow_but(ENUMERATED[:3], ENUMERATED))
+def test_no_token_after_the_deciding_one_can_change_the_reward(sandbox: Sandbox, name: str, num_lines: int) -> None:
+    """Item 73: by enumerating all programs of a few lines."""
     texts = sorted(programs(num_lines))
-    judgements = judged_programs(sandbox, check, texts)
+    judgements = judged_programs(sandbox, CHECKS[name], texts)
     verdicts = Counter(one.outcome.verdict for one in judgements)
     assert min(verdicts[Verdict.PASSED], verdicts[Verdict.EXCEPTION]) > 5, verdicts
     rows = placed(texts, judgements, TestsReward())
     assert undone(rows)[:3] == []
     early = sum(end <= len(text) for text, _, end in rows)
     assert early > 5, "no failure was decided before the end"
-
-
-@pytest.mark.parametrize(("name", "num_lines"), [("calls", 3), ("its output", 3), ("a grader", 2)])
-def test_no_token_after_the_deciding_one_can_change_the_reward(sandbox: Sandbox, name: str, num_lines: int) -> None:
-    """Item 73: by enumerating all programs of a few lines."""
-    check_places(sandbox, CHECKS[name], num_lines)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["calls", "its output"])
-def test_no_token_after_the_deciding_one_can_change_the_reward_of_longer_programs(sandbox: Sandbox, name: str) -> None:
-    check_places(sandbox, CHECKS[name], 4)
 
 
 HANDLED = {

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,7 @@ from support.completions import PASSED, batch, judged, letters
 
 from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import InventedWorlds
-from lit_rl.execution.checks import AssertTests, Check
+from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
     BleuReward,
@@ -31,7 +32,7 @@ from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, Problem, Program
 
 SUCCESS = Outcome(Verdict.PASSED, robot_verdict="success")
-REFERENCE = "def f(a):\n    return a\n"
+TASK = Problem("p/0", "Write it.", AssertTests("assert f(1)"), reference="def f(a):\n    return a\n")
 
 
 class Seven(Grader):
@@ -41,18 +42,18 @@ class Seven(Grader):
         return [Answer("Score: 7") for _ in prompts]
 
 
-TERMS: dict[str, tuple[RewardTerm, Check]] = {
-    "tests": (TestsReward(), AssertTests("assert f(1)")),
-    "simulator": (SimulatorReward(), InventedWorlds()),
-    "format": (FormatReward(), AssertTests("assert f(1)")),
-    "length": (LengthPenalty(alpha=0.1), AssertTests("assert f(1)")),
-    "overlong": (OverlongPenalty(max_tokens=10, buffer_tokens=4), AssertTests("assert f(1)")),
-    "syntax": (SyntaxReward(), AssertTests("assert f(1)")),
-    "lint": (LintReward(), AssertTests("assert f(1)")),
-    "data flow": (DataflowReward(), AssertTests("assert f(1)")),
-    "bleu": (BleuReward(), AssertTests("assert f(1)")),
-    "judge": (LLMJudgeReward(Seven()), AssertTests("assert f(1)")),
-}
+TERMS: list[RewardTerm] = [
+    TestsReward(),
+    SimulatorReward(),
+    FormatReward(),
+    LengthPenalty(alpha=0.1),
+    OverlongPenalty(max_tokens=10, buffer_tokens=4),
+    SyntaxReward(),
+    LintReward(),
+    DataflowReward(),
+    BleuReward(),
+    LLMJudgeReward(Seven()),
+]
 TEXTS = {
     "half a pair": "x = '\ud83d'\n",
     "half a pair as a name": "\udc00 = 1\n",
@@ -71,14 +72,13 @@ def spans(text: str) -> tuple[tuple[int, int], ...]:
     return (*pairwise(ends), (ends[-1], ends[-1]))
 
 
-@pytest.mark.parametrize("name", TERMS)
-def test_text_that_no_file_can_hold_has_a_value_and_leaves_the_other_rows_theirs(name: str) -> None:
-    term, check = TERMS[name]
-    task = Problem("p/0", "Write it.", check, reference=REFERENCE)
+@pytest.mark.parametrize("term", TERMS, ids=lambda term: term.name)
+def test_text_that_no_file_can_hold_has_a_value_and_leaves_the_other_rows_theirs(term: RewardTerm) -> None:
+    robot = isinstance(term, SimulatorReward)
+    task, outcome = (replace(TASK, check=InventedWorlds()), SUCCESS) if robot else (TASK, PASSED)
     good = "x = 1\n"
     for kind, text in TEXTS.items():
         texts = [good, text, good]
-        outcome = SUCCESS if name == "simulator" else PASSED
         judgements = [Judgement(task, find_program(task, one), outcome) for one in texts]
         output = Composite([term])(batch(texts, [spans(one) for one in texts]), judgements)
         assert output.valid.all(), (kind, output.reasons)
@@ -89,14 +89,9 @@ def test_text_that_no_file_can_hold_has_a_value_and_leaves_the_other_rows_theirs
 def test_half_a_pair_is_a_fault_where_it_stands() -> None:
     text = "x = 1\ny = '\ud83d'\n"
     for term in (SyntaxReward(), LintReward()):
-        (score,) = term.score(batch([text], [spans(text)]), [judged_as_found(text)])
+        (score,) = term.score(batch([text], [spans(text)]), [Judgement(TASK, find_program(TASK, text), PASSED)])
         assert score.value == -1.0
         assert [(span.start, span.end) for span in score.spans] == [(10, 15)], "quotes and three bytes between them"
-
-
-def judged_as_found(text: str) -> Judgement:
-    task = Problem("p/0", "Write it.", AssertTests("assert f(1)"))
-    return Judgement(task, find_program(task, text), PASSED)
 
 
 UNITS = r"""
@@ -107,10 +102,9 @@ UNITS = r"""
 
 def test_a_repeated_pattern_is_scored_in_bounded_work() -> None:
     """The limits are steps of the walk, so the same text has the same value however busy the machine is."""
-    task = Problem("p/0", "Write it.", AssertTests("assert f(1)"), reference=REFERENCE)
     wrong = []
     for text in [(start + unit * 2300)[:2300] for unit in UNITS[::2] for start in ("", "def f(a):\n    x = a\n")]:
-        judgement = judged(text, problem=task, program=Program(text, 0, len(text)))
+        judgement = judged(text, problem=TASK, program=Program(text, 0, len(text)))
         for term in (SyntaxReward(), DataflowReward()):
             (first,) = term.score(batch([text]), [judgement])
             if first.value is None or not -1.0 <= first.value <= 1.0:
@@ -119,7 +113,7 @@ def test_a_repeated_pattern_is_scored_in_bounded_work() -> None:
 
 
 def test_a_reference_that_cannot_be_followed_is_no_fault_of_the_program() -> None:
-    task = Problem("p/0", "Write it.", AssertTests("assert f(1)"), reference="|---" * 575)
+    task = replace(TASK, reference="|---" * 575)
     (score,) = DataflowReward().score(batch(["x = 1\n"]), [judged("x = 1\n", problem=task)])
     assert score.value is None and "reference" in score.reason
 
