@@ -3,6 +3,7 @@
 import builtins
 import random
 import tracemalloc
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
@@ -80,17 +81,14 @@ def test_rules() -> None:
 
 def by_decimals(printed: str, expected: str) -> bool:
     """The rule of ``decimals`` as one would write it without hostile programs in mind."""
-    sides = [[line.strip() for line in text.strip().split("\n")] for text in (printed, expected)]
-    if len(sides[0]) != len(sides[1]):
+    ours, theirs = ([line.strip() for line in text.strip().split("\n")] for text in (printed, expected))
+
+    def same(one: str, other: str) -> bool:
+        with suppress(InvalidOperation):
+            return one == other or [*map(Decimal, one.split())] == [*map(Decimal, other.split())]
         return False
-    for one, other in zip(*sides, strict=True):
-        try:
-            same = one == other or [Decimal(word) for word in one.split()] == [Decimal(word) for word in other.split()]
-        except InvalidOperation:
-            same = False
-        if not same:
-            return False
-    return True
+
+    return len(ours) == len(theirs) and all(map(same, ours, theirs))
 
 
 @pytest.mark.parametrize("number", slow_but((6_000,), [6_000, 40_000]))

@@ -93,18 +93,11 @@ def test_tests_are_counted_without_running_them():
 
 def test_the_first_test_that_failed_decides_whatever_the_later_ones_do(sandbox):
     """A later exception, time-out or end of the program changes no verdict."""
-    later = {
-        "raises": "[][0]",
-        "waits": "while True: pass",
-        "ends": "import os; os._exit(0)",
-    }
-    jobs = {
-        name: (f"def f(x):\n    if x == 0: return -1\n    {code}\n", check_of(TEN, in_place=True))
-        for name, code in later.items()
-    }
-    for name, outcome in judge_named(sandbox, jobs).items():
-        assert (outcome.verdict, outcome.failed_case.number) == (Verdict.WRONG_ANSWER, 1), name
-        assert outcome.cases[0] is Verdict.WRONG_ANSWER, name
+    check, first = check_of(TEN, in_place=True), "def f(x):\n    if x == 0: return -1\n    "
+    jobs = {later: (first + later, check) for later in ("[][0]", "while True: pass", "import os; os._exit(0)")}
+    for later, outcome in judge_named(sandbox, jobs).items():
+        assert (outcome.verdict, outcome.failed_case.number) == (Verdict.WRONG_ANSWER, 1), later
+        assert outcome.cases[0] is Verdict.WRONG_ANSWER, later
 
 
 def test_a_failure_that_the_tests_expect_is_none(sandbox):

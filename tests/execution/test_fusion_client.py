@@ -131,34 +131,30 @@ def test_expected_values_are_never_sent():
     assert "77003" not in sent and "secret answer" not in sent
 
 
+PRINTS = "print('hello')"
+HELLO_IN_CPP = StdioTests((("", "hello"),), language="cpp")
+NO_SYNTAX = finished("", '  File "x", line 1\nSyntaxError: invalid syntax', 1)
+NOT_COMPILED = {"status": "Failed", "run_result": None, "compile_result": {"status": "Finished", "return_code": 1}}
+# A server compiles once more what is said not to compile.
 RECORDED = [
-    (finished("hello\n"), "passed"),
-    (finished("hello\nmore\n\x1b[2J", "\x1b"), "wrong_answer"),
-    (finished("hello\n", "Traceback\nValueError: x", 1), "exception"),
-    (finished("", "Traceback\nMemoryError", 1), "out_of_memory"),
-    (finished("hello\n", status="TimeLimitExceeded", code=None), "timed_out"),
-    ({"status": "Failed", "compile_result": {"status": "TimeLimitExceeded"}}, "timed_out"),
-]  # fmt: skip
+    (PRINTS, HELLO, finished("hello\n"), "passed", 1),
+    (PRINTS, HELLO, finished("hello\nmore\n\x1b[2J", "\x1b"), "wrong_answer", 1),
+    (PRINTS, HELLO, finished("hello\n", "Traceback\nValueError: x", 1), "exception", 1),
+    (PRINTS, HELLO, finished("", "Traceback\nMemoryError", 1), "out_of_memory", 1),
+    (PRINTS, HELLO, finished("hello\n", status="TimeLimitExceeded", code=None), "timed_out", 1),
+    (PRINTS, HELLO, {"status": "Failed", "compile_result": {"status": "TimeLimitExceeded"}}, "timed_out", 1),
+    (PRINTS, HELLO, NO_SYNTAX, "exception", 2),
+    ("print('hello'", HELLO, NO_SYNTAX, "syntax_error", 2),
+    ("int main() {", HELLO_IN_CPP, NOT_COMPILED, "syntax_error", 1),
+]
 
 
 def test_recorded_answers():
-    for answer, verdict in RECORDED:
+    for program, check, answer, verdict, num_requests in RECORDED:
         with FusionServer([answer]) as server, client_of(server) as client:
-            outcome = client.submit("print('hello')", HELLO).result(30)
-            assert (outcome.verdict, len(server.requests)) == (verdict, 1), answer
+            outcome = client.submit(program, check).result(30)
+            assert (outcome.verdict, len(server.requests)) == (verdict, num_requests), (program, answer)
             assert "\x1b" not in outcome.stdout + outcome.stderr
-
-
-def test_a_server_compiles_once_more_what_is_said_not_to_compile():
-    said = finished("", '  File "x", line 1\nSyntaxError: invalid syntax', 1)
-    for program, verdict in (("print('hello'", "syntax_error"), ("print('hello')", "exception")):
-        with FusionServer([said]) as server, client_of(server) as client:
-            assert client.submit(program, HELLO).result(30).verdict == verdict
-            assert len(server.requests) == 2
-    no_cpp = {"status": "Failed", "run_result": None, "compile_result": {"status": "Finished", "return_code": 1}}
-    with FusionServer([no_cpp]) as server, client_of(server) as client:
-        outcome = client.submit("int main() {", StdioTests((("", "hello"),), language="cpp")).result(30)
-        assert (outcome.verdict, len(server.requests)) == ("syntax_error", 1)
 
 
 FAILURES = [429, 500, "hang up", {"status": "SandboxError"}, {"status": "Failed", "run_result": {"status": "Error"}},

@@ -89,21 +89,14 @@ def test_a_limit_of_a_few_milliseconds_holds(sandbox):
 
 
 POINTS = "class P:\n    def __init__(s, x): s.x = x\n    def __eq__(s, o): return s.x == o.x\ndef f(x): return P(x)"
+EQUAL_POINTS = "for x in (1, 2):\n    assert f(x) == P(x)"
 IN_PLACE = "def check(f):\n    for x in ([3, 1], [2, 1]):\n        f(x)\n        assert x == sorted(x)"
 # A program, and two checks: it passes the second alone.
 OPTIONS = {
     "arguments changed in place": ("def f(x): x.sort()", AssertTests(IN_PLACE, "f"), {"in_place": True}),
     "arguments of calls": ("def f(x): x.sort()", CallTests(((([3, 1],), [1, 3]),), "f"), {"in_place": True}),
-    "equality of the program's classes": (
-        POINTS,
-        AssertTests("for x in (1, 2):\n    assert f(x) == P(x)"),
-        {"allow_objects": True},
-    ),
-    "tuples for lists": (
-        "def f(x): return (x, (x,))",
-        CallTests((((1,), [1, [1]]),), "f"),
-        {"as_json": True},
-    ),
+    "equality of the program's classes": (POINTS, AssertTests(EQUAL_POINTS), {"allow_objects": True}),
+    "tuples for lists": ("def f(x): return (x, (x,))", CallTests((((1,), [1, [1]]),), "f"), {"as_json": True}),
     "floats": ("def f(a, b): return a + b", CallTests((((0.1, 0.2), 0.3),), "f"), {"tolerance": 1e-9}),
 }
 

@@ -21,10 +21,7 @@ REASONS = {
     "a long text": ("'x' * (17 << 20)", "more than 16777216 bytes"),
     "keys that collide": ("{i * ((1 << 61) - 1) for i in range(200)}", "keys of a set or dict that collide"),
     "a long range": ("range(10**7)", LONG_RANGE),
-    "a range of large ints": (
-        "range(1 << 5000, 1 << 9000, 1 << 8999)",
-        LONG_RANGE,
-    ),
+    "a range of large ints": ("range(1 << 5000, 1 << 9000, 1 << 8999)", LONG_RANGE),
     "a large Decimal": ("Decimal('1e20000')", "a Decimal too large to compute with"),
     "a large Fraction": ("Fraction(1, 1 << 40_000)", "a Fraction of more than 8000 hexadecimal digits"),
     "a Decimal beside a large int": (
@@ -147,10 +144,8 @@ def test_whatever_the_tests_take_from_the_program_has_the_same_reason(sandbox):
     for program, (test, wanted) in cases.items():
         outcome = sandbox.submit(program, AssertTests(test)).result()
         assert said(outcome) == ("wrong_answer", "NotCarried", wanted), program
-    for check in (
-        AssertTests("y = []\nf(y)\nassert y != [5]", in_place=True),
-        CallTests(((([],), [5]),), "f", in_place=True),
-    ):
+    asserts = AssertTests("y = []\nf(y)\nassert y != [5]", in_place=True)
+    for check in (asserts, CallTests(((([],), [5]),), "f", in_place=True)):
         outcome = sandbox.submit("def f(x): x.append(1 << 32_000_001)", check).result()
         assert said(outcome) == ("wrong_answer", "NotCarried", reason)
 
