@@ -1,7 +1,7 @@
 import ast
-import json
 
 import pytest
+from support.json_rows import write_rows
 
 from lit_rl.data.examples_in_text import Example, find_examples
 from lit_rl.data.humaneval import HumanEval
@@ -20,9 +20,7 @@ def row(number: int) -> dict:
 
 @pytest.fixture
 def path(tmp_path):
-    file = tmp_path / "own.jsonl"
-    file.write_text("".join(json.dumps(row(number)) + "\n" for number in range(10)))
-    return str(file)
+    return write_rows(tmp_path, *(row(number) for number in range(10)))
 
 
 def test_completion_form_begins_the_program_with_the_prompt(path):
@@ -45,8 +43,7 @@ def test_instruct_form_keeps_imports_and_helper_functions_as_prefix(path):
 
 def test_a_test_that_uses_a_helper_of_the_prompt_brings_it_along(tmp_path):
     test = "def check(candidate):\n    assert half(candidate(1)) == 0.5\n"
-    (tmp_path / "own.jsonl").write_text(json.dumps(row(0) | {"test": test}) + "\n" + json.dumps(row(1)))
-    with_helper, without = HumanEval(str(tmp_path / "own.jsonl")).problems("test")
+    with_helper, without = HumanEval(write_rows(tmp_path, row(0) | {"test": test}, row(1))).problems("test")
     assert with_helper.check.test == "import math\n\n\ndef half(x):\n    return x / 2\n\n\n" + test
     assert without.check.test == row(1)["test"]
 
@@ -85,16 +82,16 @@ def test_all_164_real_problems_are_read_and_cut_131_to_33(real_data):
 
 def test_a_row_whose_further_inputs_are_not_in_its_test_is_refused(tmp_path):
     """The test of ``HumanEvalPlus.jsonl.gz`` has the base inputs only."""
-    (tmp_path / "plus.jsonl").write_text(json.dumps(row(0) | {"base_input": [[1]], "plus_input": [[2]]}))
+    path = write_rows(tmp_path, row(0) | {"base_input": [[1]], "plus_input": [[2]]})
     with pytest.raises(ValueError, match=r"row 1, field 'plus_input': .* give HumanEvalPlus-OriginFmt"):
-        HumanEval(str(tmp_path / "plus.jsonl")).problems("test")
+        HumanEval(path).problems("test")
 
 
 def test_examples_of_the_docstring_are_the_public_check_in_both_forms(tmp_path):
     prompt = f"import math\n\n\ndef half(x):\n    return x / 2\n\n\n{EXAMPLES}"
-    (tmp_path / "own.jsonl").write_text(json.dumps(row(0) | {"prompt": prompt}) + "\n" + json.dumps(row(1)))
+    path = write_rows(tmp_path, row(0) | {"prompt": prompt}, row(1))
     for form in ("completion", "instruct"):
-        shown, bare = HumanEval(str(tmp_path / "own.jsonl"), form=form).problems("test")
+        shown, bare = HumanEval(path, form=form).problems("test")
         assert shown.public_check == CallTests((((0,), 0), ((1,), 1), ((-3,), -3)), "add_0", 10.0, 1e-6)
         assert shown.check == AssertTests(row(0)["test"], "add_0", 10.0)
         assert bare.public_check is None, "nothing is shown"

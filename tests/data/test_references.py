@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 import pytest
+from support.json_rows import write_rows
 from support.named_jobs import among, judge_named, not_among
 
 from lit_rl.data.contests.deepcoder import DeepCoder
@@ -125,10 +126,8 @@ def plus_rows(real_data) -> Iterator[dict]:
 
 
 def test_references_pass_humaneval_plus_without_numpy_and_fail_when_they_lie_once(real_data, sandbox, tmp_path):
-    file = tmp_path / "plus.jsonl"
     rows = list(plus_rows(real_data))
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows[::4]))
-    problems = HumanEval(str(file)).problems("test")
+    problems = HumanEval(write_rows(tmp_path, *rows[::4])).problems("test")
     assert len(rows) > 130 and len(problems) > 32
     assert all(isinstance(problem.check, CallTests) for problem in problems)
     require_references_pass_and_lies_fail(sandbox, problems)

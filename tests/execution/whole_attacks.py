@@ -26,25 +26,19 @@ PLACES = (
 )
 
 
-def _c(code, head=""):
+def _c(code):
     names = "stdio stdlib string unistd fcntl signal errno dirent pthread sys/mman sys/ptrace sys/prctl sys/resource sys/socket sys/stat sys/syscall sys/uio sys/wait sys/time"
-    return (
-        "".join(f"#include <{name}.h>\n" for name in names.split())
-        + head
-        + "\nint main(int n, char **v) { "
-        + code
-        + " }"
-    )
+    includes = "".join(f"#include <{name}.h>\n" for name in names.split())
+    return f"{includes}int main(int n, char **v) {{ {code} }}"
 
 
-def _java(code, head=""):
-    return f"import java.io.*; import java.nio.file.*; import java.util.*; import java.util.regex.*;\n{head}\nclass Main {{ public static void main(String[] w) throws Throwable {{ {code} }} }}"
+def _java(code):
+    return f"import java.io.*; import java.nio.file.*; import java.util.*; import java.util.regex.*;\nclass Main {{ public static void main(String[] w) throws Throwable {{ {code} }} }}"
 
 
-def _go(code, *imports, head=""):
-    return (
-        "package main\nimport (" + "; ".join(f'"{name}"' for name in imports) + f")\n{head}\nfunc main() {{ {code} }}"
-    )
+def _go(code, *imports):
+    named = "; ".join(f'"{name}"' for name in imports)
+    return f"package main\nimport ({named})\nfunc main() {{ {code} }}"
 
 
 def _rust(code, head=""):

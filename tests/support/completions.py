@@ -11,6 +11,7 @@ import torch
 from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import Composite, RewardOutput, RewardTerm, Span, TermScore
+from lit_rl.rollout import find_program
 from lit_rl.types import Completions, Judgement, Problem, Program, StopReason
 
 PASSED = Outcome(Verdict.PASSED, cases=(Verdict.PASSED,))
@@ -44,19 +45,6 @@ def with_stop_reasons(completions: Completions, *reasons: StopReason) -> Complet
     return replace(completions, turns=tuple((*said[:-1], replace(said[-1], stop_reason=why)) for said, why in pairs))
 
 
-def program_in(text: str, prefix: str = "") -> Program | None:
-    """The first fenced block, or the whole text if it has none; None for an empty text."""
-    raw = text.encode()
-    if not raw.strip():
-        return None
-    fenced = b"```" in raw
-    start, end = 0, len(raw)
-    if fenced:
-        start = raw.index(b"\n", raw.index(b"```")) + 1
-        end = raw.index(b"```", start) if b"```" in raw[start:] else len(raw)
-    return Program(prefix + raw[start:end].decode(), start, end, prefix.count("\n"), fenced)
-
-
 def problem(check: Check | None = None, **more: Any) -> Problem:
     return Problem("p/0", "Write it.", check or AssertTests("assert True"), **more)
 
@@ -65,7 +53,7 @@ def judged(
     text: str, outcome: Outcome = PASSED, problem: Problem | None = None, program: Program | None = None
 ) -> Judgement:
     task = problem or Problem("p/0", "Write it.", AssertTests("assert True"))
-    return Judgement(task, program or program_in(text, task.program_prefix), outcome)
+    return Judgement(task, program or find_program(task, text), outcome)
 
 
 def batch(texts: list[str], spans: list[tuple[tuple[int, int], ...]] | None = None) -> Completions:
