@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from on_gpu.measuring import as_markdown
@@ -55,19 +56,10 @@ def estimators(distance: float, seed: int) -> dict[str, tuple[float, float]]:
         for kind, rewards in off.items()
     }
     for kind in ("k1", "k2", "k3", "k3_weighted"):
-        found[f"{kind} in the loss"] = of_logits(
-            logits,
-            lambda logprobs, kind=kind: (
-                sampled * kl_estimate(logprobs, reference, kind=kind, old_logprobs=policy)
-            ).sum(),
-        )
-    return {
-        name: (
-            float(gradient.norm() / true.norm()),
-            float(torch.dot(gradient, true) / (gradient.norm() * true.norm()).clamp(min=1e-12)),
-        )
-        for name, gradient in found.items()
-    }
+        estimate = partial(kl_estimate, ref_logprobs=reference, kind=kind, old_logprobs=policy)
+        found[f"{kind} in the loss"] = of_logits(logits, lambda logprobs, e=estimate: (sampled * e(logprobs)).sum())
+    cosine = partial(torch.nn.functional.cosine_similarity, dim=0, eps=1e-12)
+    return {name: (float(one.norm() / true.norm()), float(cosine(one, true))) for name, one in found.items()}
 
 
 def over_directions(distance: float) -> dict[str, str]:

@@ -339,7 +339,8 @@ def difference(after: dict[str, float], before: dict[str, float]) -> str:
 def table(given: argparse.Namespace) -> str:
     """All cells that are measured, beside the base."""
     rows: list[Cell] = []
-    sanitized = frozenset(str(one["task_id"]) for one in sanitized_rows(given))
+    sanitized = MBPP(str(given.data / "mbpp" / "sanitized-mbpp.json.gz"), validation_split="all")
+    few = frozenset(one.task_id.rpartition("/")[2] for one in sanitized.problems("validation"))
     for size in ("half", "small"):
         base = given.folder / size / "base_0.json"
         if not base.exists():
@@ -354,7 +355,7 @@ def table(given: argparse.Namespace) -> str:
             for name, now, then, among in (
                 ("sampled pass@1, 500", cell["sampled"], before["sampled"], None),
                 ("greedy, 500", cell["greedy"], before["greedy"], None),
-                ("sampled, sanitized", cell["sampled"], before["sampled"], sanitized),
+                ("sampled, sanitized", cell["sampled"], before["sampled"], few),
                 ("sampled, MBPP+", cell["plus"], before["plus"], None),
                 ("HumanEval, greedy", cell["humaneval"], before["humaneval"], None),
             ):
@@ -364,14 +365,6 @@ def table(given: argparse.Namespace) -> str:
                     row[name] += f", {difference(of_now, of_then)}"
             rows.append(row)
     return as_markdown(rows)
-
-
-def sanitized_rows(given: argparse.Namespace) -> list[Cell]:
-    """The sanitized file."""
-    import gzip
-
-    with gzip.open(given.data / "mbpp" / "sanitized-mbpp.json.gz") as file:
-        return list(json.load(file))
 
 
 # -- command -----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ The policy first imitates programs of which 60% carry their family's mistake, so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ from build_tokenizer import build_tokenizer
 
 from lit_rl.data import SimulatorReward
 from lit_rl.math.advantages import GAE
-from lit_rl.models import Policy, SeparateCritic
+from lit_rl.models import CausalLM, Policy, SeparateCritic
 from lit_rl.modules import PPO, CriticConfig
 from lit_rl.rewards import LintReward, RewardTerm, SyntaxReward
 from lit_rl.rewards.token_credit import Credit
-from lit_rl.types import Sampling
+from lit_rl.types import Problem, Sampling
 from reproductions.learning import imitate, imitation, learn, measured, new_policy, shared, without_training
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, bars
@@ -46,9 +47,14 @@ def task(seed: int, batch_size: int = 16) -> RobotTasks:
 def prepare(folder: Path, updates: int = 400) -> None:
     """A tokenizer made from the tasks, and a policy that imitates them."""
     problems = task(0).problems("train")
+    imitate(policy_for(problems, folder / "tokenizer"), task(0, batch_size=32), folder, updates)
+
+
+def policy_for(problems: Sequence[Problem], tokenizer: Path) -> CausalLM:
+    """A policy with random weights and a tokenizer made from problems."""
     texts = [f"{problem.prompt}{problem.fields['demonstration']}" for problem in problems]
-    build_tokenizer(texts + [str(problem.reference) for problem in problems], folder / "tokenizer")
-    imitate(new_policy(str(folder / "tokenizer")), task(0, batch_size=32), folder, updates)
+    build_tokenizer(tokenizer, texts + [str(problem.reference) for problem in problems])
+    return new_policy(str(tokenizer))
 
 
 def run(seed: int, folder: Path, credit: Credit = "terminal", dense: bool = False, rollouts: int = 30) -> Numbers:
