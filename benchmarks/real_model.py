@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-import lit_rl  # before torch, so that its threads sleep while they wait
+from lit_rl.cli.main import Cli  # before torch, so that its threads sleep while they wait
 
 # isort: split
 from lightning.pytorch.callbacks import Timer
 from pages import put_into
 
-import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import Checkpointing
-from lit_rl.cli.main import Cli
 from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
 from lit_rl.models.loading.export import write_model

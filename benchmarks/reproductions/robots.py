@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from build_tokenizer import build_tokenizer
 
@@ -22,7 +21,7 @@ from lit_rl.rewards.token_credit import Credit
 from lit_rl.types import Problem, Sampling
 from reproductions.learning import imitate, imitation, learn, measured, new_policy, shared, without_training
 from reproductions.part import Case, Numbers, Part
-from reproductions.pictures import Picture, Results, bars
+from reproductions.pictures import Picture, bar_chart
 from reproductions.robot_tasks import FAMILIES, RobotTask, RobotTasks
 
 MAX_TOKENS, BUG_SHARE, NUM_MEASURED = 96, 0.6, 140
@@ -110,15 +109,7 @@ COLUMNS = {
 }
 
 
-def draw(figure: Any, results: Results) -> None:
-    """Draw how greedy programs end, in every case."""
-    axes = figure.subplots()
-    kinds = {name: label for name, label in COLUMNS.items() if name in KINDS}
-    bars(axes, results, kinds, stacked=True)
-    axes.set_xlabel("greedy programs, of 80")
-    figure.legend(loc="outside right upper")
-
-
+draw = partial(bar_chart, numbers={name: COLUMNS[name] for name in KINDS}, label="greedy programs, of 80", stacked=True)
 PART = Part(
     name="robots",
     prepare=prepare,
