@@ -1,10 +1,15 @@
-"""The trainer of benchmarks: one that does nothing but train."""
+"""What benchmarks train with: a trainer that does nothing else, problems that are given, and a reward without cost."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 import lightning.pytorch as pl
+
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.types import Completions, Judgement, Problem
 
 
 def bare_trainer(*callbacks: pl.Callback, **settings: Any) -> pl.Trainer:
@@ -25,3 +30,32 @@ def bare_trainer(*callbacks: pl.Callback, **settings: Any) -> pl.Trainer:
             **settings,
         }
     )
+
+
+class Given(TaskDataModule):
+    """Problems to train on."""
+
+    name = "given"
+
+    def __init__(self, given: Sequence[Problem], **options: Unpack[TaskOptions]) -> None:
+        super().__init__(**options)
+        self.given = list(given)
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        return self.given if split == "train" else []
+
+
+class EvenIds(RewardTerm):
+    """Share of even ids; the first rows have equal rewards."""
+
+    default_name = "even"
+
+    def __init__(self, equal_rows: int = 0) -> None:
+        super().__init__()
+        self.equal_rows = equal_rows
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        even = (completions.completion_ids % 2 == 0) & completions.completion_mask
+        shares = even.sum(-1) / completions.lengths
+        shares[: self.equal_rows] = 0.0
+        return [TermScore(share) for share in shares.tolist()]

@@ -22,8 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 THREAD_VARIABLES = ("OMP_", "GOMP_", "KMP_", "MKL_", "MALLOC_")
@@ -34,12 +34,14 @@ while os.getppid() == parent:
     for _ in range(10**6):
         pass
 """
+ROLLOUTS, UPDATES, BUSY = 30, 300, 4
+"""Of the run, of the imitation that its policy comes from, and processes beside."""
 MAX_OTHERS = 0.2
 """Cores that others may keep busy on a machine that is called idle."""
+FOLDER = Path("runs/beside_load")
 
 
-@dataclass(frozen=True)
-class Used:
+class Used(NamedTuple):
     """Seconds of one run, and the cores that others kept busy."""
 
     wall: float
@@ -83,50 +85,41 @@ def machine_seconds() -> float:
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
-def warm_start(folder: Path, updates: int) -> Path:
+def warm_start() -> str:
     """Imitate and export a policy, unless that was done before; returns its folder."""
-    model = folder / f"model_{updates}"
+    run, model = str(FOLDER / f"sft_{UPDATES}"), (FOLDER / f"model_{UPDATES}").resolve()
     if not model.exists():
-        run = str(folder / f"sft_{updates}")
-        lit_rl("fit", "--config", "basics_sft", "--run_dir", run, "--model.max_updates", str(updates))
+        lit_rl("fit", "--config", "basics_sft", "--run_dir", run, "--model.max_updates", str(UPDATES))
         lit_rl("export", run, str(model))
-    return model
+    return str(model)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--rollouts", type=int, default=30)
-    parser.add_argument("--busy", type=int, default=4, help="processes beside")
     parser.add_argument("--states", nargs="+", choices=("idle", "beside"), default=["idle", "beside"])
-    parser.add_argument("--updates", type=int, default=300, help="of the imitation that the policy comes from")
-    parser.add_argument("--folder", type=Path, default=Path("runs/beside_load"))
     given = parser.parse_args()
-    model = str(warm_start(given.folder, given.updates).resolve())
-    print(
-        f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {given.rollouts} rollouts, {given.busy} busy processes"
-    )
+    model = warm_start()
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {ROLLOUTS} rollouts, {BUSY} busy processes")
     table: dict[str, list[Used]] = {state: [] for state in given.states}
     for _ in range(given.rounds):
         for state in given.states:
             with tempfile.TemporaryDirectory() as run:
                 used = lit_rl(
                     *("fit", "--config", "basics_grpo", "--run_dir", run),
-                    *("--model.policy.model", model, "--model.max_rollouts", str(given.rollouts)),
-                    busy=given.busy if state == "beside" else 0,
+                    *("--model.policy.model", model, "--model.max_rollouts", str(ROLLOUTS)),
+                    busy=BUSY if state == "beside" else 0,
                 )
             table[state].append(used)
             print(f"{state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}  "
                   f"others {used.others:4.1f}", flush=True)  # fmt: skip
-    report(table, given.busy)
+    report(table)
 
 
-def report(table: dict[str, list[Used]], busy: int) -> None:
+def report(table: dict[str, list[Used]]) -> None:
     """Print medians, and ratios of both states."""
-    names = ("wall", "cpu", "others")
     middle = {
-        state: Used(*(statistics.median(getattr(run, name) for run in runs) for name in names))
-        for state, runs in table.items()
+        state: Used(*(statistics.median(values) for values in zip(*runs, strict=True))) for state, runs in table.items()
     }
     for state, used in middle.items():
         print(f"median, {state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}")
@@ -135,7 +128,7 @@ def report(table: dict[str, list[Used]], busy: int) -> None:
     idle, beside = middle["idle"], middle["beside"]
     if idle.others > MAX_OTHERS:
         print("others were busy in what is called idle: wall seconds say little, CPU seconds count")
-    fair = idle.wall * max(1.0, (idle.cpu / idle.wall + busy) / (os.cpu_count() or 1))
+    fair = idle.wall * max(1.0, (idle.cpu / idle.wall + BUSY) / (os.cpu_count() or 1))
     print(f"CPU beside / idle: {beside.cpu / idle.cpu:.2f}")
     print(f"wall beside / fair share ({fair:.0f} s): {beside.wall / fair:.2f}")
 

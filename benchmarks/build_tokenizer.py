@@ -14,10 +14,8 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from lit_rl.data import basics
-from lit_rl.data.basics.basics_task import Basics
+from lit_rl.data import Basics
 
-TOKENIZER_FOLDER = Path(basics.__file__).parent / "tokenizer"
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
 VOCABULARY_SIZE = 1024
 
@@ -42,19 +40,12 @@ PIECES = "|".join(
 )
 
 
-def build_tokenizer(texts: Sequence[str] | None = None, folder: Path | None = None) -> PreTrainedTokenizerFast:
-    """Rebuild the tokenizer from its corpus; the shipped folder is what this writes.
-
-    Args:
-        texts: what to learn merges from. By default the training problems of ``Basics()``: reference and bug.
-        folder: where to write it, for ``AutoTokenizer.from_pretrained``; ``None`` writes nothing.
-    """
+def build_tokenizer(folder: Path, texts: Sequence[str] | None = None) -> None:
+    """Learn merges from texts and write the tokenizer; from those of ``Basics()`` it is the one that is shipped."""
     tokenizer = Tokenizer(models.BPE())
+    pieces = pre_tokenizers.Split(Regex(PIECES), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(PIECES), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
+        [pieces, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
@@ -64,21 +55,17 @@ def build_tokenizer(texts: Sequence[str] | None = None, folder: Path | None = No
         show_progress=False,
     )
     tokenizer.train_from_iterator(corpus() if texts is None else texts, trainer)
-    fast = PreTrainedTokenizerFast(
+    PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END_OF_TEXT,
         pad_token=PAD,
         padding_side="left",
         clean_up_tokenization_spaces=False,
-    )
-    if folder is not None:
-        fast.save_pretrained(folder)
-    return fast
+    ).save_pretrained(folder)
 
 
 def corpus() -> list[str]:
     """Every training problem of the default task, with its reference and with its bug."""
     problems = Basics().problems("train")
-    return [str(problem.reference) for problem in problems] + [
-        f"{problem.prompt}{problem.fields['bug']}" for problem in problems
-    ]
+    bugs = [f"{problem.prompt}{problem.fields['bug']}" for problem in problems]
+    return [str(problem.reference) for problem in problems] + bugs

@@ -13,10 +13,9 @@ estimate g, the mean over its rows of sum_t A_t grad log pi(token t). With probl
     equal      S/N per sampled token, over that of ``terminal``: whoever samples m times as many tokens a group gets 1/m
                as many groups, of other problems. Continuations count, the critic's own rows do not
     by noise   the same from the noise alone, for rules without bias: they share the signal of ``terminal``
-    cosine     of the sums over two random halves of the problems, mean over 200 splits
 
 Intervals are percentiles of 2000 resamples of the problems, the same for all rules; a problem is never paired with
-itself, however often it was drawn. ``to terminal`` is the cosine between two mean gradients, from different problems.
+itself, however often it was drawn.
 
 ``terminal``, ``spans`` and ``tokens`` are those of ``assign_credit``: reward-to-go minus the mean of the group's other
 rows. The critic is a linear value head on the policy's states, fitted by ridge regression to the rewards of the first
@@ -63,7 +62,7 @@ PLACED, LAMBDAS, CONTINUED = ("terminal", "spans", "tokens"), (1.0, 0.95), (1, 4
 RULES = (*PLACED, "critic, at the prompt", *(f"critic, λ {each:g}" for each in LAMBDAS))
 RULES = (*RULES, *(f"prefixes, k = {k}" for k in CONTINUED))
 BIASED = ("tokens", "critic, λ 0.95")
-FIRST, K, RESAMPLES, SPLITS = 4, max(CONTINUED), 2000, 200
+FIRST, K, RESAMPLES = 4, max(CONTINUED), 2000
 Loaded = tuple[CausalLM, list[Problem]]
 
 
@@ -148,22 +147,13 @@ def moments(products: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def measures(products: Tensor, tokens: Tensor, weights: Tensor) -> dict[str, Tensor]:
-    """Measures [R] of all rules; of inner products [R, P, 2, R, P, 2], tokens sampled [R, P] and draws [P]."""
-    found = [moments(products[rule, :, :, rule], weights) for rule in range(len(products))]
+    """Measures [R] of all rules; of inner products [R, P, 2, P, 2], tokens sampled [R, P] and draws [P]."""
+    found = [moments(of_rule, weights) for of_rule in products]
     signal, noise = (torch.stack(each) for each in zip(*found, strict=True))
-    to_first = torch.stack([moments(products[rule, :, :, 0], weights)[0] for rule in range(len(products))])
     spent = (tokens * weights).sum(1)
     rate, by_noise = signal.clamp(min=0) / (noise * spent), 1 / (noise * spent)
     parts = {"signal": signal, "noise": noise, "S/N": signal / noise, "tokens": spent / spent[0]}
-    equal = {"equal": rate / rate[0], "by noise": by_noise / by_noise[0]}
-    return parts | equal | {"to terminal": to_first / (signal * signal[0]).sqrt()}
-
-
-def half_cosine(products: Tensor, generator: torch.Generator) -> Tensor:
-    """Mean cosine of the sums over two halves of the problems; of inner products [P, P]."""
-    halves = [torch.randperm(len(products), generator=generator).tensor_split(2) for _ in range(SPLITS)]
-    sums = [(products[a][:, b].sum(), products[a][:, a].sum() * products[b][:, b].sum()) for a, b in halves]
-    return torch.stack([across / own.sqrt() for across, own in sums]).mean()
+    return parts | {"equal": rate / rate[0], "by noise": by_noise / by_noise[0]}
 
 
 def resampled(products: Tensor, tokens: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
@@ -179,11 +169,11 @@ def resampled(products: Tensor, tokens: Tensor, generator: torch.Generator) -> d
 def table(folder: Path) -> str:
     """Measures of all rules on a task, with intervals."""
     cells = [torch.load(path, mmap=True) for path in sorted(folder.glob("problem_*.pt"))]
-    size, shape = cells[0]["gradients"].shape[-1], (len(RULES), len(cells), 2)
-    products, generator = torch.zeros(*shape, *shape, dtype=torch.float64), torch.Generator().manual_seed(0)
+    size, shape = cells[0]["gradients"].shape[-1], (len(cells), 2)
+    products, generator = torch.zeros(len(RULES), *shape, *shape, dtype=torch.float64), torch.Generator().manual_seed(0)
     for start in range(0, size, 1 << 15):
         block = torch.stack([cell["gradients"][..., start : start + (1 << 15)] for cell in cells], 1).float()
-        products += (block.flatten(0, 2) @ block.flatten(0, 2).T).view(*shape, *shape)
+        products += (block.flatten(1, 2) @ block.flatten(1, 2).mT).view_as(products)
     tokens = torch.stack([cell["tokens"] for cell in cells], 1).double()
     found = measures(products, tokens, torch.ones(len(cells), dtype=torch.float64))
     ends, rows = resampled(products, tokens, generator), []
@@ -192,7 +182,7 @@ def table(folder: Path) -> str:
         for name in ("S/N", "equal", "by noise"):
             row[name] += " [{:.3g}, {:.3g}]".format(*ends[name][:, at].tolist())
         row["by noise"] = "" if rule in BIASED else row["by noise"]
-        rows.append(row | {"cosine": f"{half_cosine(products[at, :, :, at].sum((1, 3)), generator):.3f}"})
+        rows.append(row)
     facts = {name: round(sum(cell["facts"][name] for cell in cells) / len(cells), 3) for name in cells[0]["facts"]}
     return f"{folder.name}: {len(cells)} problems, {size:,} weights, {facts}\n\n{as_markdown(rows)}\n"
 
@@ -219,16 +209,18 @@ def continued(
     judge, programs = Judge(sandbox), [find_program(problem, text) for text, _ in written]
     outcomes = [judge.start_program(problem, program, problem.check) for program in programs]
     read, mask = torch.tensor([prompt] * len(ids)), pad_right([[True] * len(row) for row in ids], False, torch.bool)
-    texts, spans, reasons = *zip(*written, strict=True), [one.reason for one in answers]
-    said = {
-        "stop_reasons": reasons,
-        "texts": texts,
-        "token_byte_spans": spans,
-        "sampler_logprobs": torch.zeros(mask.shape),
-    }
-    padded = {"completion_ids": pad_right(ids, codec.pad_id, torch.long), "completion_mask": mask}
-    prompts = {"problems": (problem,) * len(ids), "prompt_ids": read, "prompt_mask": torch.ones_like(read).bool()}
-    completions = Completions.single_turn(**prompts, **padded, **said)
+    texts, spans = zip(*written, strict=True)
+    completions = Completions.single_turn(
+        problems=(problem,) * len(ids),
+        prompt_ids=read,
+        prompt_mask=torch.ones_like(read).bool(),
+        completion_ids=pad_right(ids, codec.pad_id, torch.long),
+        completion_mask=mask,
+        sampler_logprobs=torch.zeros(mask.shape),
+        stop_reasons=[one.reason for one in answers],
+        texts=texts,
+        token_byte_spans=spans,
+    )
     judged = [Judgement(problem, found, one.result()) for found, one in zip(programs, outcomes, strict=True)]
     lengths = torch.tensor([len(one.ids) for one in answers])
     return work.rewards(completions, judged).rewards.view(-1, K), lengths.view(-1, K)

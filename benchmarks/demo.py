@@ -8,33 +8,20 @@ what changed. Started again, it goes on where it stopped; when it had finished, 
 
 from __future__ import annotations
 
-import gc
 import json
 import shutil
 import time
 from pathlib import Path
 
-# As lit-rl does: what imports make stays, and looking through it again and again would cost a second.
-gc.disable()
-
-import lit_rl.cli.main  # noqa: E402, F401  # short class names
-from lit_rl.callbacks import ExecutionEvaluation  # noqa: E402
-from lit_rl.cli.main import Cli  # noqa: E402
-from lit_rl.reports.html import write_page  # noqa: E402
-from lit_rl.reports.runs import read_runs  # noqa: E402
-
-gc.freeze()
-gc.enable()
+from lit_rl.callbacks import ExecutionEvaluation
+from lit_rl.cli.main import Cli
+from lit_rl.reports.html import write_page
+from lit_rl.reports.runs import read_runs
 
 FOLDER = Path("runs/basics")
 MODEL = FOLDER / "sft" / "model"
 BEFORE, RESULT = FOLDER / "before.json", FOLDER / "result.json"
-SHOWN = (
-    "greedy/pass@1",
-    "sampled/pass@1",
-    "greedy/completion/length",
-    "sampled/completion/length",
-)
+SHOWN = ("greedy/pass@1", "sampled/pass@1", "greedy/completion/length", "sampled/completion/length")
 
 
 def main() -> None:

@@ -16,97 +16,50 @@ a file row by row; the same command again runs the parts that have none. ``gpu.j
 * learn     the embedded task from --policy (the demo's warm start): greedy pass@1 before and after 30 rollouts
 
 Shapes are those of Qwen2.5-Coder 0.5B and 1.5B with random weights and 151,936 words. Random models end no completion.
-To carry along where nothing can be fetched: this repository, the wheels of what is missing beside torch, transformers,
-lightning, peft, tensorboard and pytest (jsonargparse, docstring-parser, typeshed-client, importlib-resources, parso:
-1.2 MB), and --policy (2.7 MB).
 """
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import importlib
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
+import torch
+import transformers
 from on_gpu.measuring import Row, as_markdown
 
 ROOT = Path(__file__).parents[1]
 PARTS = {"device": 40, "ratio": 80, "tests": 80, "update": 90, "sampling": 90, "learn": 110}
-"""Seconds after which a part is ended."""
-
-
-def device_part(given: argparse.Namespace) -> Iterator[Row]:
-    """Bandwidth and products per second."""
-    import torch
-    from on_gpu.measuring import seconds_of
-
-    side, count = (512, 1 << 22) if given.tiny else (8192, 1 << 30)
-    matrix = torch.randn(side, side, device=given.device, dtype=torch.bfloat16)
-    source = torch.zeros(count, device=given.device, dtype=torch.int8)
-    target = torch.empty_like(source)
-    product = seconds_of(lambda: matrix @ matrix, given.device, 10)
-    copy = seconds_of(lambda: target.copy_(source), given.device, 10)
-    yield {"bf16 products (TFLOP/s)": 2 * side**3 / product / 1e12, "bandwidth (GB/s)": 2 * count / copy / 1e9}
-
-
-def tests_part(given: argparse.Namespace) -> Iterator[Row]:
-    """The last line of pytest, and the names of the tests that failed."""
-    environment = dict(os.environ, LIT_RL_TEST_DEVICE=str(given.device))
-    some = ["-k", "samples"] if given.tiny else []
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "tests/test_gpu.py", *some]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    if done.returncode:
-        print(done.stdout[-6000:], done.stderr[-2000:])
-    last = (done.stdout.strip().splitlines() or [done.stderr.strip()[-300:]])[-1].strip("= ")
-    yield from ({"tests": line} for line in (last, *failed))
+"""Files of ``on_gpu``, and seconds after which a part is ended."""
 
 
 def run_part(given: argparse.Namespace) -> None:
     """Measure one part in this process, and write its rows as they come."""
-    import torch
-    from on_gpu.learning import learn_part
-    from on_gpu.ratios import ratio_part
-    from on_gpu.sampling import sampling_part
-    from on_gpu.update import update_part
-
     from lit_rl.trainer import silence_lightning
 
     limit = PARTS[given.part] * given.patience - 3
     faulthandler.dump_traceback_later(limit, exit=True)  # says where a part was when its time was over
     silence_lightning()
     given.device = torch.device(given.device)
-    parts: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
-        "device": device_part,
-        "ratio": ratio_part,
-        "update": update_part,
-        "sampling": sampling_part,
-        "learn": learn_part,
-        "tests": tests_part,
-    }
-    rows = []
-    for row in parts[given.part](given):
+    rows: list[Row] = []
+    for row in importlib.import_module(f"on_gpu.{given.part}").measure(given):
         rows.append(row)
         (given.folder / f"{given.part}.json").write_text(json.dumps(rows, indent=1))
 
 
-def about(given: argparse.Namespace) -> dict[str, str]:
+def about(given: argparse.Namespace) -> str:
     """Card, date and versions."""
-    import torch
-    import transformers
-
-    found = {"device": platform.processor() or "CPU", "date": str(date.today())}
-    found |= {"torch": torch.__version__, "transformers": transformers.__version__, "Python": platform.python_version()}
-    if given.device == "cuda":
-        found |= {"device": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}
-    return found
+    card = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}" if given.device == "cuda" else "CPU"
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()}"
+    return f"{card}, {date.today()}, {versions}"
 
 
 def main() -> None:
@@ -125,8 +78,8 @@ def main() -> None:
     if given.part:
         run_part(given)
         return
-    began, found = time.perf_counter(), {"about": about(given)}
-    print(", ".join(f"{key} {value}" for key, value in found["about"].items()), flush=True)
+    began, found, heading = time.perf_counter(), {}, about(given)
+    print(heading, flush=True)
     for part in given.parts:
         file = given.folder / f"{part}.json"
         fault = []
@@ -135,9 +88,8 @@ def main() -> None:
         found[part] = (json.loads(file.read_text()) if file.exists() else []) + fault
         if found[part]:
             print(f"\n{part}, after {time.perf_counter() - began:.0f} s\n{as_markdown(found[part])}", flush=True)
-        (given.folder / "gpu.json").write_text(json.dumps(found, indent=1))
-        tables = (f"**{name}**\n\n{as_markdown(rows)}" for name, rows in found.items() if name != "about" and rows)
-        heading = ", ".join(f"{key} {value}" for key, value in found["about"].items())
+        (given.folder / "gpu.json").write_text(json.dumps({"about": heading} | found, indent=1))
+        tables = (f"**{name}**\n\n{as_markdown(rows)}" for name, rows in found.items() if rows)
         (given.folder / "gpu.md").write_text("\n\n".join([heading, *tables]) + "\n")
 
 

@@ -16,17 +16,17 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable
+from functools import partial
 
 import torch
-from on_gpu.measuring import as_markdown
-from on_gpu.ratios import distances, read
+from on_gpu.measuring import Row, as_markdown
+from on_gpu.ratio import first_ratios
 from torch import Tensor
 
-from lit_rl import Basics, CausalLM, Sampling, Sandbox, UpdateConfig
+from lit_rl import Basics, CausalLM, Sampling, Sandbox
 from lit_rl.engines import InProcess
 from lit_rl.math import kl_estimate, kl_penalised_rewards
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.minibatches import all_microbatches, divide_into_microbatches, make_minibatches
 from lit_rl.rollout import sample_rows
 
 
@@ -55,19 +55,10 @@ def estimators(distance: float, seed: int) -> dict[str, tuple[float, float]]:
         for kind, rewards in off.items()
     }
     for kind in ("k1", "k2", "k3", "k3_weighted"):
-        found[f"{kind} in the loss"] = of_logits(
-            logits,
-            lambda logprobs, kind=kind: (
-                sampled * kl_estimate(logprobs, reference, kind=kind, old_logprobs=policy)
-            ).sum(),
-        )
-    return {
-        name: (
-            float(gradient.norm() / true.norm()),
-            float(torch.dot(gradient, true) / (gradient.norm() * true.norm()).clamp(min=1e-12)),
-        )
-        for name, gradient in found.items()
-    }
+        estimate = partial(kl_estimate, ref_logprobs=reference, kind=kind, old_logprobs=policy)
+        found[f"{kind} in the loss"] = of_logits(logits, lambda logprobs, e=estimate: (sampled * e(logprobs)).sum())
+    cosine = partial(torch.nn.functional.cosine_similarity, dim=0, eps=1e-12)
+    return {name: (float(one.norm() / true.norm()), float(cosine(one, true))) for name, one in found.items()}
 
 
 def over_directions(distance: float) -> dict[str, str]:
@@ -80,7 +71,7 @@ def over_directions(distance: float) -> dict[str, str]:
     return cells
 
 
-def first_ratios(model: str, dtype: str) -> list[dict[str, object]]:
+def ratios_of(model: str, dtype: str) -> list[Row]:
     """Before any update, in one dtype."""
     policy = CausalLM(model, dtype=dtype)
     policy.load()
@@ -89,16 +80,7 @@ def first_ratios(model: str, dtype: str) -> list[dict[str, object]]:
     with torch.no_grad(), Sandbox(num_workers=1) as sandbox:
         sampling = Sampling(num_samples=8, max_tokens=64)
         rows = sample_rows(policy, InProcess(), sandbox, problems, sampling, StreamKey(0, "ratio", 0)).completions()
-    count, shares = len(rows), policy.shares_prompts
-    update = UpdateConfig(minibatches=4, microbatch_size=16)
-    dealt = all_microbatches(make_minibatches(rows, torch.ones(count, dtype=torch.bool), update, shares, seed=0))
-    whole = divide_into_microbatches(rows, torch.arange(count), 16, None, shares)
-    learned = read(policy, rows, dealt, with_gradient=True)
-    table = []
-    for name, microbatches in {"all rows (before)": whole, "the update's micro-batches (now)": dealt}.items():
-        old = read(policy, rows, microbatches, with_gradient=False)
-        table.append({"dtype": dtype, "old read in": name} | distances(learned, old, rows.completion_mask))
-    return table
+    return [{"dtype": dtype} | row for row in first_ratios(policy, rows, 16, 16)]
 
 
 def main() -> None:
@@ -111,7 +93,7 @@ def main() -> None:
     names = list(next(iter(columns.values())))
     print(as_markdown([{"estimator": name} | {head: cells[name] for head, cells in columns.items()} for name in names]))
     if given.model:
-        print("\n" + as_markdown([row for dtype in given.dtype for row in first_ratios(given.model, dtype)]))
+        print("\n" + as_markdown([row for dtype in given.dtype for row in ratios_of(given.model, dtype)]))
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from bare_trainer import bare_trainer
+from bare_trainer import Given, bare_trainer
 from on_gpu.measuring import as_markdown
 
 from lit_rl import (
@@ -43,7 +43,7 @@ from lit_rl import (
 )
 from lit_rl.callbacks import Checkpointing
 from lit_rl.data import MBPP, HumanEval, MBPPPlus
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.data.task import TaskDataModule
 from lit_rl.math.losses import Clipped
 from lit_rl.models.loading.export import write_model
 from lit_rl.rewards import LintReward
@@ -104,17 +104,6 @@ class Spent(pl.Callback):
 
     def load_state_dict(self, state_dict: Cell) -> None:
         self.spent = dict(state_dict)
-
-
-class Kept(TaskDataModule):
-    """Demonstrations to imitate: completions that passed."""
-
-    def __init__(self, demonstrations: Sequence[Problem], **options: Unpack[TaskOptions]) -> None:
-        super().__init__(**options)
-        self.demonstrations = list(demonstrations)
-
-    def load_problems(self, split: Split) -> list[Problem]:
-        return self.demonstrations if split == "train" else []
 
 
 def fit(
@@ -232,7 +221,7 @@ def rejection(given: argparse.Namespace, folder: Path) -> Cell:
         optimizer=partial(torch.optim.AdamW, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.0), microbatch_size=16
     )
     module = SFT(policy_of(given, given.model, trained=True), max_updates=updates, seed=given.seed, update=update)
-    spent = fit(given, module, Kept(shown, batch_size=16, seed=given.seed), Spent(), folder, 1)
+    spent = fit(given, module, Given(shown, batch_size=16, seed=given.seed), Spent(), folder, 1)
     sampled = {
         "tokens": sum(one["tokens"] for one in batches),
         "completions": len(batches) * together * SAMPLES,
@@ -339,7 +328,8 @@ def difference(after: dict[str, float], before: dict[str, float]) -> str:
 def table(given: argparse.Namespace) -> str:
     """All cells that are measured, beside the base."""
     rows: list[Cell] = []
-    sanitized = frozenset(str(one["task_id"]) for one in sanitized_rows(given))
+    sanitized = MBPP(str(given.data / "mbpp" / "sanitized-mbpp.json.gz"), validation_split="all")
+    few = frozenset(one.task_id.rpartition("/")[2] for one in sanitized.problems("validation"))
     for size in ("half", "small"):
         base = given.folder / size / "base_0.json"
         if not base.exists():
@@ -354,7 +344,7 @@ def table(given: argparse.Namespace) -> str:
             for name, now, then, among in (
                 ("sampled pass@1, 500", cell["sampled"], before["sampled"], None),
                 ("greedy, 500", cell["greedy"], before["greedy"], None),
-                ("sampled, sanitized", cell["sampled"], before["sampled"], sanitized),
+                ("sampled, sanitized", cell["sampled"], before["sampled"], few),
                 ("sampled, MBPP+", cell["plus"], before["plus"], None),
                 ("HumanEval, greedy", cell["humaneval"], before["humaneval"], None),
             ):
@@ -364,14 +354,6 @@ def table(given: argparse.Namespace) -> str:
                     row[name] += f", {difference(of_now, of_then)}"
             rows.append(row)
     return as_markdown(rows)
-
-
-def sanitized_rows(given: argparse.Namespace) -> list[Cell]:
-    """The sanitized file."""
-    import gzip
-
-    with gzip.open(given.data / "mbpp" / "sanitized-mbpp.json.gz") as file:
-        return list(json.load(file))
 
 
 # -- command -----------------------------------------------------------------------------------------------------------

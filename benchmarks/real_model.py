@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-import lit_rl  # before torch, so that its threads sleep while they wait
+from lit_rl.cli.main import Cli  # before torch, so that its threads sleep while they wait
 
 # isort: split
 from lightning.pytorch.callbacks import Timer
 from pages import put_into
 
-import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import Checkpointing
-from lit_rl.cli.main import Cli
 from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
 from lit_rl.models.loading.export import write_model
@@ -64,7 +62,7 @@ def table(measures: Mapping[str, Measured]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", action="append", help="of the run; a second one changes the first")
-    parser.add_argument("--imitation", default=IMITATION, help="configuration of the warm start; none to do without")
+    parser.add_argument("--imitation", default=IMITATION, help="configuration of the warm start")
     parser.add_argument("--minutes", type=float, default=48.0, help="of imitation and training, at most")
     parser.add_argument("--page", type=Path, help="Markdown page for the tables")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="model.max_rollouts=3")
@@ -74,13 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flags += [f"--{one}" for one in given.set]  # what comes later wins
     measures: dict[str, Measured] = {}
     with Sandbox() as sandbox:
-        spent = 0.0
-        if given.imitation != "none":
-            spent = imitate(["--config", given.imitation], sandbox, measures)
-            flags.append(f"--model.init_args.policy.init_args.model={START}")
-        cli = quiet_cli(flags)
-        if not measures:
-            measures["as published"] = on(cli, sandbox)
+        spent = imitate(["--config", given.imitation], sandbox, measures)
+        cli = quiet_cli([*flags, f"--model.init_args.policy.init_args.model={START}"])
         rollouts, seconds = train(cli, timedelta(minutes=given.minutes) - timedelta(seconds=spent))
         measures[f"after {type(cli.model).__name__}"] = on(cli, sandbox)
     text = table(measures) + (
@@ -106,10 +99,7 @@ def quiet_cli(flags: Sequence[str]) -> Cli:
 
 
 def imitate(flags: Sequence[str], sandbox: Sandbox, measures: dict[str, Measured]) -> float:
-    """Imitation between two measurements; its policy goes to ``START``. Seconds of training.
-
-    What an earlier call has finished is read from ``START``.
-    """
+    """Imitation between two measurements, whose policy goes to ``START``, unless it is there. Seconds of training."""
     record = START / "measures.json"
     if record.exists():
         found = json.loads(record.read_text())

@@ -102,17 +102,14 @@ def judge(trees: Sequence[Path], folder: Path, every: int) -> list[Found]:
     return [old, new]
 
 
-def time_steps(trees: Sequence[Path], folder: Path, rounds: int) -> dict[str, float]:
-    """Print CPU seconds of a step in both trees, medians over the rounds; returns their ratios."""
+def time_steps(trees: Sequence[Path], folder: Path, rounds: int) -> None:
+    """Print CPU seconds of a step in both trees, medians over the rounds."""
     options = ["--length", "18", "--runs", "grpo", "sft"]
     found = [[child(tree, "runs", folder / "times.json", *options) for tree in trees] for _ in range(rounds)]
-    ratios = {}
     for name in options[3:]:
         seconds = [[one[side][name].get("step_seconds", float("nan")) for one in found] for side in (0, 1)]
         old, new = map(statistics.median, seconds)
-        ratios[name] = new / old
         print(f"  {name:<21}{old:>8.4f} | {new:.4f} s of CPU a step, ratio {new / old:.3f}", flush=True)
-    return ratios
 
 
 def renew(folder: Path) -> None:
@@ -140,11 +137,9 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--runs", nargs="+", default=[], help="only these")
     parser.add_argument("--every", type=int, default=8, help="judge one row in so many")
-    parser.add_argument("--all", action="store_const", const=1, dest="every", help="judge all rows")
     parser.add_argument("--rounds", type=int, default=3, help="of the step times")
     parser.add_argument("--expected", nargs="+", default=[], metavar="NAME=REASON", help="differences that are meant")
     parser.add_argument("--folder", type=Path, help="where the commit's tree and the models stay")
-    parser.add_argument("--output", type=Path, help="all results as JSON")
     given = parser.parse_args()
     if given.renew == bool(given.commit):
         parser.error("give a commit or --renew")
@@ -155,25 +150,21 @@ def main() -> None:
             return renew(folder)
         trees = [unpack(given.commit, folder), ROOT]
         expected = dict(one.split("=", 1) for one in given.expected)
-        found: dict[str, Any] = {}
         well = True
         if set(given.parts) & {"runs", "times"}:
             child(trees[0], "runs", folder / "models.json", "--models")
         if "runs" in given.parts:
             print("runs", flush=True)
-            found["runs"] = [child(tree, "runs", folder / "runs.json", "--runs", *given.runs) for tree in trees]
-            well &= compare(*([{k: flat(run) for k, run in one.items()} for one in found["runs"]]), expected)
+            found = [child(tree, "runs", folder / "runs.json", "--runs", *given.runs) for tree in trees]
+            well &= compare(*([{k: flat(run) for k, run in one.items()} for one in found]), expected)
         if "verdicts" in given.parts and os.environ.get("LIT_RL_DATA"):
             print(f"verdicts, one row in {given.every}", flush=True)
-            found["verdicts"] = judge(trees, folder, given.every)
-            well &= compare(*found["verdicts"], expected)
+            well &= compare(*judge(trees, folder, given.every), expected)
         elif "verdicts" in given.parts:
             print("verdicts: left out, as LIT_RL_DATA names no folder of data sets")
         if "times" in given.parts:
             print("times", flush=True)
-            found["times"] = time_steps(trees, folder, given.rounds)
-        if given.output:
-            given.output.write_text(json.dumps(found, indent=1))
+            time_steps(trees, folder, given.rounds)
         raise SystemExit(0 if well else 1)
 
 

@@ -29,10 +29,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import sandbox_garbage
-from sandbox_garbage import HONEST, garbage_program
+from sandbox_garbage import CHECKS, HONEST, fuzz_parsers, garbage_program
 
-from lit_rl.execution import Outcome, Sandbox, StdioTests, Verdict
+from lit_rl.execution import Outcome, Sandbox, Verdict
 
 MAX_MEGABYTES = 300
 Item = tuple[str, Any, Verdict | None]
@@ -42,7 +41,6 @@ Item = tuple[str, Any, Verdict | None]
 # -- programs ----------------------------------------------------------------------------------------------------------
 
 WAITS = "import time\ntime.sleep(0.05)\n"
-SUM_IN_C = '#include <stdio.h>\nint main(){{int a,b;scanf("%d %d",&a,&b);printf("%d\\n7 7\\n",a+b+{0}-{0});}}'
 
 
 def honest(rng: random.Random) -> Item:
@@ -55,7 +53,7 @@ def garbage(rng: random.Random, secret: Path) -> list[Item]:
     """Programs that write garbage among as many honest ones."""
     items: list[Item] = []
     for _ in range(20):
-        check = rng.choice(sandbox_garbage.CHECKS)
+        check = rng.choice(CHECKS)
         items += [(garbage_program(rng, check), check, None), honest(rng)]
     return items
 
@@ -67,25 +65,17 @@ def kills(rng: random.Random, secret: Path) -> list[Item]:
 
 
 def suites(rng: random.Random, secret: Path) -> list[Item]:
-    """Programs of the tests' suites in all ways of judging, C included."""
+    """Hostile and honest programs of the tests' suites, in all ways of judging."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "execution"))
     import suites as of_tests
 
     sys.path.pop(0)
     items: list[Item] = []
     for _ in range(64):
-        kind = rng.choice(["literal", "graded", "calls", "stdio"])
-        chance = rng.random()
-        if chance < 0.02:
-            case = StdioTests((("1 2\n3 4\n", "3\n7 7\n"),), "c", 2.0)
-            items.append((SUM_IN_C.format(rng.randrange(50)), case, Verdict.PASSED))
-        elif chance < 0.3:
-            source = rng.choice(list(of_tests.programs(of_tests.hostile_programs, kind).values()))
-            source = source.replace("$SECRET", str(secret)).replace("$PID", str(os.getpid()))
-            items.append((source, of_tests.check(kind, 0.2), None))
-        else:
-            source = rng.choice(list(of_tests.programs(of_tests.honest_programs, kind).values()))
-            items.append((source, of_tests.check(kind, 10.0), Verdict.PASSED))
+        kind, wrong = rng.choice(["literal", "graded", "calls", "stdio"]), rng.random() < 0.3
+        programs = of_tests.programs(of_tests.hostile_programs if wrong else of_tests.honest_programs, kind)
+        source = rng.choice(list(programs.values())).replace("$SECRET", str(secret)).replace("$PID", str(os.getpid()))
+        items.append((source, of_tests.check(kind, 0.2 if wrong else 10.0), None if wrong else Verdict.PASSED))
     return items
 
 
@@ -221,7 +211,7 @@ def run(
                 rng = random.Random(f"{seed}/{found.rounds}")
                 at = {"seed": seed, "round": found.rounds}
                 if work == "garbage":
-                    found.faults += [at | fault for fault in sandbox_garbage.fuzz_parsers(rng, 100)]
+                    found.faults += [at | fault for fault in fuzz_parsers(rng, 100)]
                 supervisors |= {pid for pid, kind in processes().items() if kind == "judge"}
                 items = WORK[work](rng, secret)
                 outcomes = sandbox.judge_many([item[:2] for item in items])

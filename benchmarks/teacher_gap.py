@@ -13,26 +13,17 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from on_gpu.measuring import Row, as_markdown
-from public import ASKED, difference
+from public import ASKED, answers, difference, shares
 
 from lit_rl import CausalLM, Sampling, Sandbox, evaluate
 from lit_rl.data import MBPP
 from lit_rl.rollout import Hindsight, Rollout
-
-
-def pass_rates(rollouts: Iterable[Rollout]) -> dict[str, float]:
-    """Share of passed rows, by problem."""
-    passed: dict[str, list[bool]] = defaultdict(list)
-    for judged in (judged for rollout in rollouts for judged in rollout.judgements):
-        passed[judged.problem.task_id].append(judged.outcome.passed)
-    return {task: sum(rows) / len(rows) for task, rows in passed.items()}
 
 
 def gap(policy: CausalLM, sandbox: Sandbox, first: Iterable[Rollout], alone: dict[str, float], shows: str) -> Row:
@@ -45,7 +36,7 @@ def gap(policy: CausalLM, sandbox: Sandbox, first: Iterable[Rollout], alone: dic
     fitting = [problem for problem in hinted if policy.codec.accepts_problem(problem)]
     sampling = Sampling(max_tokens=256)
     answered = evaluate(policy, fitting, sampling=sampling, sandbox=sandbox, batch_size=64, seed=2).rollouts
-    after = pass_rates(answered)
+    after = shares(answers(answered))
     before = {task: alone[task] for task in after}
     right = [one for rollout in answered for one in rollout.judgements if one.outcome.passed and one.program]
     copies = sum(one.program.source.strip() in str(one.problem.prompt) for one in right if one.program)
@@ -77,7 +68,7 @@ def main() -> None:
             evaluate(policy, problems, sampling=sampling, sandbox=sandbox, batch_size=16, seed=seed).rollouts
             for seed in (1, 3)
         ]
-        alone = pass_rates(groups[1])
+        alone = shares(answers(groups[1]))
         rows = [gap(policy, sandbox, groups[0], alone, shows) for shows in ("feedback", "solution", "both")]
     print(f"{Path(given.model).name}, {len(problems)} problems, pass@1 alone {sum(alone.values()) / len(alone):.3f}")
     print(f"{time.process_time():.0f} CPU s\n\n{as_markdown(rows)}")

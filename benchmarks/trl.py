@@ -34,7 +34,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +71,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 # Cut at 128, completions that end with this chance at each token are 48 tokens long in the mean.
 END_CHANCE = 1 / 52.5
+GOAL = 0.9
 ARMS = {
     "plain": (("lit_rl", "even"), ("trl", "even")),
     "executed": (("lit_rl", "sandbox"), ("trl", "subprocess"), ("trl", "sandbox")),
@@ -132,7 +132,7 @@ def specification(given: argparse.Namespace, folder: Path, seed: int) -> dict[st
         problems = folder / f"{seed}.pickle"
         write_problems(problems, seed, spec["batch"], spec["steps"])
         basics = {"model": str(Path(given.model).resolve()), "problems": str(problems), "peer_rows": 128}
-        return spec | basics | {"every": 10, "goal": given.goal, "tokens": 40, "lr": 4e-4}
+        return spec | basics | {"every": 10, "goal": GOAL, "tokens": 40, "lr": 4e-4}
     executed = given.work == "executed"
     least, spread = (37, 9) if executed else (23, 5) if large else (3, 7)
     counts = [least + i % spread for i in range(spec["batch"] * spec["steps"])]
@@ -172,10 +172,6 @@ def cell(one: Turn) -> str:
     return f"{seconds_of(one):.3f}" + (f" {last['steps']} {last['pass@1']:.2f}" if last else "")
 
 
-def columns(cells: Sequence[str]) -> str:
-    return "".join(f"{cell:>20}" for cell in cells)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", required=True)
@@ -183,22 +179,21 @@ def main() -> None:
     parser.add_argument("--shape", choices=sorted(SHAPES), default="tiny", help="of the random model")
     parser.add_argument("--words", type=int, help="of the vocabulary; the texts use the first 1,000")
     parser.add_argument("--model", help="folder that both start from (basics)")
-    parser.add_argument("--goal", type=float, default=0.9, help="pass@1 that ends a run (basics)")
     parser.add_argument("--steps", type=int, help="of a round, of which the first is not measured; at most (basics)")
     parser.add_argument("--rounds", type=int, default=3, help="each with another seed")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--peer-rows", type=int, default=32, help="rows that TRL's update takes at a time")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of both models")
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: where other programs run too")
-    parser.add_argument("--output", type=Path, help="all results as JSON")
     given = parser.parse_args()
     if given.steps is not None and given.steps < 2:
         parser.error("--steps counts the first, which is not measured: give at least 2")
     arms = ARMS[given.work]
     names = [f"{side}, {reward}" for side, reward in arms]
     turns: dict[str, list[Turn]] = {name: [] for name in names}
-    until = f"until pass@1 {given.goal}, steps, pass@1" if given.work == "basics" else "a step"
-    print(f"seconds ({given.clock}) {until}, {given.threads} thread(s)\n{'round':<8}{columns(names)}")
+    until = f"until pass@1 {GOAL}, steps, pass@1" if given.work == "basics" else "a step"
+    print(f"seconds ({given.clock}) {until}, {given.threads} thread(s)")
+    print(f"{'round':<8}" + "".join(f"{name:>20}" for name in names))
     with tempfile.TemporaryDirectory() as folder:
         for number in range(given.rounds):
             print(f"{number:<8}", end="", flush=True)
@@ -206,22 +201,17 @@ def main() -> None:
             for name, (side, reward) in zip(names, arms, strict=True):
                 python, script = (sys.executable, "ours.py") if side == "lit_rl" else (given.peer_python, "theirs.py")
                 turns[name].append(turn(python, script, spec | {"arm": reward}))
-                print(columns([cell(turns[name][-1])]), end="", flush=True)
+                print(f"{cell(turns[name][-1]):>20}", end="", flush=True)
             print()
     for title, key in (("tokens", "length"), ("GB", "gigabytes")):
-        print(f"{title:<8}" + columns([f"{statistics.mean(one[key] for one in turns[name]):.1f}" for name in names]))
+        means = [statistics.mean(one[key] for one in turns[name]) for name in names]
+        print(f"{title:<8}" + "".join(f"{mean:>20.1f}" for mean in means))
     for name in names:
         print(f"{name}: " + ", ".join(f"{key}={value}" for key, value in turns[name][0]["settings"].items()))
-    ratios = {}
     for name in names[1:]:
         pairs = zip(turns[names[0]], turns[name], strict=True)
-        ratios[name] = statistics.median(seconds_of(theirs) / seconds_of(ours) for ours, theirs in pairs)
-        print(f"{name} takes {ratios[name]:.2f} times the seconds of {names[0]}")
-    if given.output:
-        about = {"load": os.getloadavg(), "torch": version("torch"), "transformers": version("transformers")}
-        given.output.write_text(
-            json.dumps({"turns": turns, "ratios": ratios} | about | {"arguments": vars(given)}, indent=1, default=str)
-        )
+        ratio = statistics.median(seconds_of(theirs) / seconds_of(ours) for ours, theirs in pairs)
+        print(f"{name} takes {ratio:.2f} times the seconds of {names[0]}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,16 +14,14 @@ import torch
 from both import CHECK, Watch, passes, read
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from bare_trainer import bare_trainer
+from bare_trainer import EvenIds, Given, bare_trainer
 
 from lit_rl.data import Basics
-from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox, TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, UpdateConfig
 from lit_rl.rewards import TestsReward
-from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.types import Completions, Judgement, Problem, Sampling
+from lit_rl.types import Problem, Sampling
 
 spec = json.loads(sys.argv[1])
 torch.set_num_threads(spec["threads"])
@@ -31,28 +29,6 @@ executes = spec["arm"] != "even"
 held_out = read(spec["problems"])[1]
 judge = Sandbox() if held_out else None
 lengths: list[float] = []
-
-
-class Even(RewardTerm):
-    """Share of even ids."""
-
-    default_name = "even"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """One value per completion."""
-        rows = zip(completions.completion_ids.tolist(), completions.lengths.tolist(), strict=True)
-        return [TermScore(sum(i % 2 == 0 for i in ids[:n]) / n) for ids, n in rows]
-
-
-class Words(TaskDataModule):
-    """The prompts of the specification."""
-
-    name = "words"
-
-    def load_problems(self, split: str) -> list[Problem]:
-        """One problem a prompt."""
-        check = CHECK if executes else TokenTarget()
-        return [Problem(str(i), text, check) for i, text in enumerate(spec["prompts"])]
 
 
 def measure() -> float:
@@ -79,7 +55,7 @@ class Watched(pl.Callback):
 watch = Watch(spec, measure if held_out else None)
 module = GRPO(
     CausalLM(spec["model"], dtype=spec["dtype"]),
-    rewards=[TestsReward() if executes else Even()],
+    rewards=[TestsReward() if executes else EvenIds()],
     sandbox=Sandbox() if executes else None,
     sampling=Sampling(num_samples=spec["group"], max_tokens=spec["tokens"]),
     max_rollouts=spec["steps"],
@@ -89,7 +65,9 @@ module = GRPO(
         lr_scheduler=lambda optimizer: torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, spec["steps"]),
     ),
 )
-data = Basics(batch_size=spec["batch"], seed=spec["seed"]) if held_out else Words(batch_size=spec["batch"])
+check = CHECK if executes else TokenTarget()
+words = [Problem(str(i), text, check) for i, text in enumerate(spec["prompts"] or [])]
+data = Basics(batch_size=spec["batch"], seed=spec["seed"]) if held_out else Given(words, batch_size=spec["batch"])
 bare_trainer(Watched()).fit(module, data)
 if judge is not None:
     judge.close()

@@ -7,10 +7,9 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
 Row = dict[str, Any]
 """Of a table: values by column."""
@@ -18,8 +17,6 @@ Row = dict[str, Any]
 
 def finish(device: torch.device) -> None:
     """Wait until the device has done what it was given."""
-    import torch
-
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -38,8 +35,6 @@ def seconds_of(call: Callable[[], Any], device: torch.device, times: int) -> flo
 
 def peak_gigabytes(device: torch.device) -> float:
     """Most memory taken: on a GPU since the last :func:`forget`, else by the process since its start."""
-    import torch
-
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e9
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
@@ -47,8 +42,6 @@ def peak_gigabytes(device: torch.device) -> float:
 
 def forget(device: torch.device) -> None:
     """Free what nobody holds, and begin to measure the peak again."""
-    import torch
-
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

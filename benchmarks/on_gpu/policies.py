@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from bare_trainer import Given
 
 from lit_rl.engines import Request
+from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
+from lit_rl.types import Problem
 
 GROUP = 8
 SHAPES: dict[str, dict[str, Any]] = {
@@ -49,8 +52,14 @@ def loaded(policy: CausalLM, given: argparse.Namespace) -> CausalLM:
     return policy.to(given.device).eval()
 
 
-def requests_of(rows: int, prompt: int, tokens: list[int]) -> list[Request]:
+def prompts(number: int, tokens: int) -> Given:
+    """A rollout's prompts of about as many tokens as asked for."""
+    texts = [f"{i}" + "+" * (tokens - 1) for i in range(number)]
+    return Given([Problem(text, text, TokenTarget()) for text in texts], batch_size=number)
+
+
+def requests_of(rows: int, prompt: int, tokens: int) -> list[Request]:
     """Rows of random prompts, a prompt for each group."""
     generator = torch.Generator().manual_seed(0)
     prompts = [tuple(torch.randint(8, 1000, (prompt,), generator=generator).tolist()) for _ in range(rows // GROUP)]
-    return [Request(row, prompts[row // GROUP], row, tokens[row]) for row in range(rows)]
+    return [Request(row, prompts[row // GROUP], row, tokens) for row in range(rows)]

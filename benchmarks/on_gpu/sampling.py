@@ -5,32 +5,28 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Any
 
 import torch
-
-from lit_rl import Sampling
-from lit_rl.engines import Generation, InProcess, Request
-from lit_rl.models import CausalLM
 from on_gpu.measuring import Row, finish, forget
 from on_gpu.policies import loaded, policy_of, requests_of, shapes
 
+from lit_rl import Sampling
+from lit_rl.engines import InProcess, Request
+from lit_rl.models import CausalLM
 
-def sampled(policy: CausalLM, requests: Sequence[Request], sampling: Sampling) -> dict[int, Generation]:
-    """Return the tokens that a session of the default engine writes for each row."""
-    answers = {}
-    with InProcess().session(policy, sampling) as session:
+
+def sampled(policy: CausalLM, requests: Sequence[Request]) -> None:
+    """The rows by the default engine."""
+    with InProcess().session(policy, Sampling()) as session:
         session.submit(requests)
         while session.num_unfinished:
-            answers |= {done.row: done for done in session.step()}
-    return answers
+            session.step()
 
 
-def generated(policy: CausalLM, requests: Sequence[Request]) -> Any:
+def generated(policy: CausalLM, requests: Sequence[Request]) -> None:
     """The same rows by transformers."""
     ids = torch.tensor([request.prompt_ids for request in requests], device=policy.device)
-    return policy.model.generate(
+    policy.model.generate(
         ids,
         attention_mask=torch.ones_like(ids),
         do_sample=True,
@@ -41,19 +37,19 @@ def generated(policy: CausalLM, requests: Sequence[Request]) -> Any:
     )
 
 
-def sampling_part(given: argparse.Namespace) -> Iterator[Row]:
+def measure(given: argparse.Namespace) -> Iterator[Row]:
     """Tokens per second at several numbers of rows; each way has written some tokens before."""
     prompt, tokens, batches = (12, 8, (8, 16)) if given.tiny else (256, 96, (8, 64, 256))
     for shape in shapes(given):
         policy = loaded(policy_of(shape), given)
         for rows in batches:
             seconds = {}
-            for way, write in {"engine": partial(sampled, sampling=Sampling()), "generate": generated}.items():
+            for way, write in {"engine": sampled, "generate": generated}.items():
                 with torch.no_grad():
-                    write(policy, requests_of(rows, prompt, [4] * rows))
+                    write(policy, requests_of(rows, prompt, 4))
                     finish(given.device)
                     began = time.perf_counter()
-                    write(policy, requests_of(rows, prompt, [tokens] * rows))
+                    write(policy, requests_of(rows, prompt, tokens))
                     finish(given.device)
                     seconds[way] = time.perf_counter() - began
             rates = {f"{way} (tokens/s)": rows * tokens / taken for way, taken in seconds.items()}

@@ -6,53 +6,20 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import torch
-from bare_trainer import bare_trainer
+from bare_trainer import EvenIds, bare_trainer
+from on_gpu.measuring import Row, finish, forget, peak_gigabytes
+from on_gpu.policies import GROUP, policy_of, prompts, shapes
 
 from lit_rl import GRPO, LoRA, Sampling
 from lit_rl.cli.trace import layout_from_run, trace_update
-from lit_rl.data.task import Split, TaskDataModule
-from lit_rl.execution import TokenTarget
 from lit_rl.modules import UpdateConfig
-from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.training.ranks import Means
-from lit_rl.types import Completions, Experience, Judgement, Problem
-from on_gpu.measuring import Row, finish, forget, peak_gigabytes
-from on_gpu.policies import GROUP, policy_of, shapes
-
-
-class EvenIds(RewardTerm):
-    """Share of even ids, a reward that costs nothing; the first rows have equal rewards."""
-
-    default_name = "even"
-
-    def __init__(self, equal_rows: int) -> None:
-        super().__init__()
-        self.equal_rows = equal_rows
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """One value a row."""
-        shares = (completions.completion_ids % 2 == 0).float().mean(-1)
-        shares[: self.equal_rows] = 0.0
-        return [TermScore(share) for share in shares.tolist()]
-
-
-class Prompts(TaskDataModule):
-    """Prompts of about as many tokens as asked for."""
-
-    name = "prompts"
-
-    def __init__(self, number: int, tokens: int) -> None:
-        super().__init__(batch_size=number)
-        self.tokens = tokens
-
-    def load_problems(self, split: Split) -> list[Problem]:
-        """The same for every split."""
-        return [Problem(f"{i}", f"{i}" + "+" * (self.tokens - 1), TokenTarget()) for i in range(self.batch_size)]
+from lit_rl.types import Experience
 
 
 class Watched(GRPO):
@@ -80,7 +47,7 @@ def module_of(shape: str, lora: LoRA | None, equal_rows: int, tokens: int, micro
     )
 
 
-def update_part(given: argparse.Namespace) -> Iterator[Row]:
+def measure(given: argparse.Namespace) -> Iterator[Row]:
     """All weights and LoRA of each shape; float32 masters and moments beside bfloat16 weights."""
     rows, prompt, tokens, microbatch = (16, 12, 8, 8) if given.tiny else (64, 256, 128, 16)
     device_file = given.folder / "device.json"
@@ -98,7 +65,7 @@ def update_part(given: argparse.Namespace) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as folder:
             accelerator = "gpu" if given.device.type == "cuda" else "cpu"
             trainer = bare_trainer(accelerator=accelerator, default_root_dir=folder)
-            trainer.fit(module, Prompts(rows // GROUP, prompt))
+            trainer.fit(module, prompts(rows // GROUP, prompt))
         seconds.append(module.noted["update (s)"])
         found: Row = {"shape": shape, "trained": kind, **module.noted}
         found["tokens/s"] = rows * (prompt + tokens) / seconds[-1]

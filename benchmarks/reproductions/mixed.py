@@ -17,7 +17,6 @@ import lightning.pytorch as pl
 from lit_rl.data import Basics
 from lit_rl.data.mixture import draw_epoch_by_weight
 from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.execution import Verdict
 from lit_rl.modules import GRPO
 from lit_rl.rewards import TestsReward
 from lit_rl.rollout import FinishedRollout
@@ -52,10 +51,8 @@ class PreferMixed(pl.Callback):
         self.last = {}
         judgements = finished.rollout.judgements
         for rows in finished.rollout.completions.rows_by_group().values():
-            verdicts = [judgements[row].outcome.verdict for row in rows]
-            passed, failed = verdicts.count(Verdict.PASSED), verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
-            if failed < len(verdicts):
-                self.last[judgements[rows[0]].problem.task_id] = 0 < passed < len(verdicts) - failed
+            passed = sum(judgements[row].outcome.passed for row in rows)
+            self.last[judgements[rows[0]].problem.task_id] = 0 < passed < len(rows)
 
     def arrange(self, task_ids: Sequence[str], batch_size: int, shuffled: Sequence[int]) -> Sequence[int]:
         """The order of an epoch, from its order without preference."""

@@ -16,12 +16,10 @@ Numbers = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class Case:
-    """One run.
+    """One run, a row of the table.
 
     Args:
-        name: of the row in the table.
-        run: takes a seed and a folder of its own, returns what was measured. A module's function or a ``partial`` of
-            one, since it runs in a process of its own.
+        run: takes a seed and a folder of its own, in a process of its own; returns what was measured.
         theirs: what the document reports for it, by the names of the numbers.
         seeded: whether another seed gives other numbers; else it runs with the first seed only.
     """
@@ -38,11 +36,9 @@ class Part:
 
     Args:
         name: on the command line, and of its marks on the page.
-        cases: to run, with each seed.
         columns: headings of the table, by the numbers' names; others are not shown.
-        prepare: makes what all cases begin with, in the folder that holds theirs. It runs before them, once.
+        prepare: makes what all cases begin with, once, in the folder that holds theirs.
         digits: of these numbers, by their names; 2 where nothing is said.
-        picture: of its results.
         needs: a Python package that holds its model, and that the development environment lacks.
     """
 

@@ -1,7 +1,6 @@
 """Pictures of the experiments: bars, curves and points with their spread over seeds, drawn by matplotlib.
 
-They are drawn on white, so that they can be read on a dark page too, and hold no date, so that equal results give
-equal files.
+They are white, so that they can be read on a dark page, and hold no date, so that equal results give equal files.
 """
 
 from __future__ import annotations
@@ -80,6 +79,14 @@ def bars(axes: Any, results: Results, numbers: Mapping[str, str], stacked: bool 
     axes.set_yticks(range(len(results)), list(results))
     axes.invert_yaxis()
     axes.set_xlim(left=0)
+
+
+def bar_chart(figure: Any, results: Results, numbers: Mapping[str, str], label: str, stacked: bool = False) -> None:
+    """A figure of :func:`bars` with a label below and a legend beside."""
+    axes = figure.subplots()
+    bars(axes, results, numbers, stacked)
+    axes.set_xlabel(label)
+    figure.legend(loc="outside right upper")
 
 
 def curves(axes: Any, results: Results, number: str, every: int = 1) -> None:

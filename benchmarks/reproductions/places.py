@@ -13,8 +13,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from build_tokenizer import build_tokenizer
-
 from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import RobotWorlds
 from lit_rl.data.robots.trace_checks import check_holds
@@ -23,11 +21,11 @@ from lit_rl.rewards import RewardTerm
 from lit_rl.rewards.term import TermScore
 from lit_rl.rewards.token_credit import Credit, valueless_score_if_unjudged
 from lit_rl.types import Completions, Judgement
-from reproductions.learning import Seen, imitate, imitation, learn, measured, new_policy, without_training
+from reproductions.learning import Seen, imitate, imitation, learn, measured, without_training
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, curves
 from reproductions.robot_tasks import RobotTask, RobotTasks, one_program
-from reproductions.robots import ppo
+from reproductions.robots import policy_for, ppo
 
 ERRANDS, MISTAKES, NUM_MEASURED = 2, 0.5, 140
 MAX_TOKENS = 128
@@ -82,10 +80,7 @@ def task(seed: int, batch_size: int = 16, num_errands: int = ERRANDS) -> RobotTa
 def prepare(folder: Path, short: int = 400, long: int = 400) -> None:
     """A tokenizer made from the tasks, and a policy that imitates them; single errands first, to learn to copy."""
     problems = [problem for number in (1, ERRANDS) for problem in task(0, num_errands=number).problems("train")]
-    texts = [f"{problem.prompt}{problem.fields['demonstration']}" for problem in problems]
-    tokenizer = folder / "tokenizer"
-    build_tokenizer(texts + [str(problem.reference) for problem in problems], tokenizer)
-    policy = new_policy(str(tokenizer))
+    policy = policy_for(problems, folder / "tokenizer")
     imitate(policy, task(0, batch_size=32, num_errands=1), folder / "single errands", short)
     imitate(policy, task(0, batch_size=32), folder, long, lr=4e-3)
 

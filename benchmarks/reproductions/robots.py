@@ -6,22 +6,22 @@ The policy first imitates programs of which 60% carry their family's mistake, so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from build_tokenizer import build_tokenizer
 
 from lit_rl.data import SimulatorReward
 from lit_rl.math.advantages import GAE
-from lit_rl.models import Policy, SeparateCritic
+from lit_rl.models import CausalLM, Policy, SeparateCritic
 from lit_rl.modules import PPO, CriticConfig
 from lit_rl.rewards import LintReward, RewardTerm, SyntaxReward
 from lit_rl.rewards.token_credit import Credit
-from lit_rl.types import Sampling
+from lit_rl.types import Problem, Sampling
 from reproductions.learning import imitate, imitation, learn, measured, new_policy, shared, without_training
 from reproductions.part import Case, Numbers, Part
-from reproductions.pictures import Picture, Results, bars
+from reproductions.pictures import Picture, bar_chart
 from reproductions.robot_tasks import FAMILIES, RobotTask, RobotTasks
 
 MAX_TOKENS, BUG_SHARE, NUM_MEASURED = 96, 0.6, 140
@@ -46,9 +46,14 @@ def task(seed: int, batch_size: int = 16) -> RobotTasks:
 def prepare(folder: Path, updates: int = 400) -> None:
     """A tokenizer made from the tasks, and a policy that imitates them."""
     problems = task(0).problems("train")
+    imitate(policy_for(problems, folder / "tokenizer"), task(0, batch_size=32), folder, updates)
+
+
+def policy_for(problems: Sequence[Problem], tokenizer: Path) -> CausalLM:
+    """A policy with random weights and a tokenizer made from problems."""
     texts = [f"{problem.prompt}{problem.fields['demonstration']}" for problem in problems]
-    build_tokenizer(texts + [str(problem.reference) for problem in problems], folder / "tokenizer")
-    imitate(new_policy(str(folder / "tokenizer")), task(0, batch_size=32), folder, updates)
+    build_tokenizer(tokenizer, texts + [str(problem.reference) for problem in problems])
+    return new_policy(str(tokenizer))
 
 
 def run(seed: int, folder: Path, credit: Credit = "terminal", dense: bool = False, rollouts: int = 30) -> Numbers:
@@ -104,15 +109,7 @@ COLUMNS = {
 }
 
 
-def draw(figure: Any, results: Results) -> None:
-    """Draw how greedy programs end, in every case."""
-    axes = figure.subplots()
-    kinds = {name: label for name, label in COLUMNS.items() if name in KINDS}
-    bars(axes, results, kinds, stacked=True)
-    axes.set_xlabel("greedy programs, of 80")
-    figure.legend(loc="outside right upper")
-
-
+draw = partial(bar_chart, numbers={name: COLUMNS[name] for name in KINDS}, label="greedy programs, of 80", stacked=True)
 PART = Part(
     name="robots",
     prepare=prepare,

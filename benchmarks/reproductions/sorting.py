@@ -17,7 +17,7 @@ from lit_rl.modules import REINFORCE, Objective, UpdateConfig
 from lit_rl.types import Sampling
 from reproductions.learning import learn
 from reproductions.part import Case, Numbers, Part
-from reproductions.pictures import Picture, Results, bars
+from reproductions.pictures import Picture, bar_chart
 
 LOSSES: dict[str, Loss] = {"naive": PolicyGradient(), "unclipped": Unclipped(), "clipped": Clipped(0.01, 0.01)}
 POINTS: dict[str, Any] = {"sort_inclusion_ordering": (5, sort_inclusion_ordering), "sort_distance": (3, sort_distance)}
@@ -73,14 +73,11 @@ def case(name: str, **options: Any) -> Case:
     return Case(name, partial(run, **options))
 
 
-def draw(figure: Any, results: Results) -> None:
-    """The share of the largest reward that each case reaches."""
-    axes = figure.subplots()
-    bars(axes, results, {"reward": "reward", "sorted": "sampled answers sorted"})
-    axes.set_xlabel("share of the largest reward, and of answers that are sorted")
-    figure.legend(loc="outside right upper")
-
-
+draw = partial(
+    bar_chart,
+    numbers={"reward": "reward", "sorted": "sampled answers sorted"},
+    label="share of the largest reward, and of answers that are sorted",
+)
 PART = Part(
     name="sorting",
     cases=(

@@ -23,7 +23,7 @@ def test_the_shipped_files_are_what_the_corpus_gives_again(tmp_path: Path, monke
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     from build_tokenizer import build_tokenizer
 
-    build_tokenizer(folder=tmp_path)
+    build_tokenizer(tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / name).read_text() == (TOKENIZER_FOLDER / name).read_text(), f"rebuild {name}"
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in TOKENIZER_FOLDER.iterdir()}

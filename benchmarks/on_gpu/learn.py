@@ -9,12 +9,12 @@ from functools import partial
 
 import torch
 from bare_trainer import bare_trainer
-
-from lit_rl import GRPO, Basics, CausalLM, Sampling, Sandbox, TestsReward, UpdateConfig, evaluate
 from on_gpu.measuring import Row
 
+from lit_rl import GRPO, Basics, CausalLM, Sampling, Sandbox, TestsReward, UpdateConfig, evaluate
 
-def learn_part(given: argparse.Namespace) -> Iterator[Row]:
+
+def measure(given: argparse.Namespace) -> Iterator[Row]:
     """Greedy pass@1 on held-out problems before and after, for as many seeds as there is time for."""
     rollouts, problems, held_out, seeds = (2, 4, 26, 1) if given.tiny else (30, 64, 260, 3)
     greedy = Sampling(temperature=0.0, max_tokens=40)

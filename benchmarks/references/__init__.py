@@ -1,1 +1,0 @@
-"""Training runs and judged programs: the scripts that ``benchmarks/reference.py`` runs in two trees."""
