@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 import yaml
+from support.json_rows import write_rows
 from support.slow_cases import slow_but
 from support.tiny_judge import write_judge
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2, loaded
 from support.translated_rows import humanevalx, multiple
 
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.cli.main import Cli
 from lit_rl.cli.replay import replay
 from lit_rl.errors import UsageError
-from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
 from lit_rl.run_files.files import read_rollouts
 from lit_rl.signature_check import classes_by_name, constructor_parameters
@@ -139,17 +139,14 @@ def rows(tmp_path: Path) -> dict[str, str]:
         "$LIT_RL_DATA/roboeval/roboeval.jsonl": (roboeval(i) for i in range(2)),
         "runs/basics/pairs.jsonl": (pair(i) for i in range(8)),
     }
-    files = {}
-    for name, content in made.items():
-        file = tmp_path / f"{re.sub('[^A-Za-z0-9]', '_', name)}.jsonl"
-        file.write_text("".join(json.dumps(row) + "\n" for row in content))
-        files[name] = str(file)
-    contests = tmp_path / "contests"
-    contests.mkdir()
+    files = {
+        name: write_rows(tmp_path, *content, name=f"{re.sub('[^A-Za-z0-9]', '_', name)}.jsonl")
+        for name, content in made.items()
+    }
+    (tmp_path / "contests").mkdir()
     for part in ("primeintellect", "taco", "lcbv5", "codeforces"):
-        (contests / f"{part}.jsonl").write_text("".join(json.dumps(deep_coder(i)) + "\n" for i in range(4)))
-    files["agentica-org/DeepCoder-Preview-Dataset"] = str(contests)
-    return files
+        write_rows(tmp_path / "contests", *map(deep_coder, range(4)), name=f"{part}.jsonl")
+    return files | {"agentica-org/DeepCoder-Preview-Dataset": str(tmp_path / "contests")}
 
 
 FEWER = {
@@ -205,12 +202,7 @@ SAMPLED["basics_repair_completions"] = "basics_repair_expert_iteration"
 DELTAS = ["rewards", "centered_rewards", "normalized_rewards", "max_rewards"]
 SORTING = [f"sorting_{kind}" for kind in (*DELTAS, "clipped", "unclipped")]
 REAL = ["real/sft_lora", "real/grpo_lora", "real/grpo", "real/ppo"]
-OTHERS = [
-    *BASICS[:-1],
-    *SORTING,
-    *REAL,
-    *("corridor_ppo", "mbpp_grpo", "mbpp_stories_sft", "mbpp_stories_ppo_dense"),
-]
+OTHERS = [*BASICS[:-1], *SORTING, *REAL, "corridor_ppo", "mbpp_grpo", "mbpp_stories_sft", "mbpp_stories_ppo_dense"]
 
 
 @pytest.fixture
@@ -248,15 +240,13 @@ def test_sft_of_the_humaneval_experiment_holds_its_base_in_4_bits(
     fit_small: Callable[..., Metrics], byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed (extra qlora)")
-    base = CausalLM(config=TINY_QWEN2 | {"hidden_size": 64, "intermediate_size": 128}, tokenizer=byte_tokenizer)
-    base.load()
-    base.save_pretrained(tmp_path / "base")
+    wide = TINY_QWEN2 | {"hidden_size": 64, "intermediate_size": 128}
+    loaded(byte_tokenizer, config=wide).save_pretrained(tmp_path / "base")
     layers: list[str] = []
     monkeypatch.setattr(SFT, "on_fit_end", lambda self: layers.extend(type(one).__name__ for one in self.modules()))
     overlay = ["--config", str(ROOT / "configs/strategy/qlora.yaml"), "--model.policy.dtype", "bfloat16"]
-    metrics = fit_small(
-        "humaneval_sft", "fit", *overlay, **{"deepseek-ai/deepseek-coder-1.3b-base": str(tmp_path / "base")}
-    )
+    given = {"deepseek-ai/deepseek-coder-1.3b-base": str(tmp_path / "base")}
+    metrics = fit_small("humaneval_sft", "fit", *overlay, **given)
     assert metrics["sft/loss"] > 0 and "val/greedy/pass@1" in metrics
     base_and_adapter = 2  # PEFT calls its layer as bitsandbytes does
     assert layers.count("Linear4bit") == base_and_adapter * 7 * TINY_QWEN2["num_hidden_layers"]

@@ -29,14 +29,13 @@ import pytest
 import torch
 import yaml
 from support.recorded_runs import row, write_run
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import loaded
 
 import lit_rl.__main__
 import lit_rl.cli.main
 import lit_rl.math
 import lit_rl.reports.diagnosis
 import lit_rl.rollout
-from lit_rl import CausalLM
 from lit_rl.cli.shipped_docs import sections_by_anchor
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 
@@ -238,9 +237,7 @@ def test_a_snippet_runs(block: Block, folder: Path, capsys: pytest.CaptureFixtur
         compile(block.text, block.page, "exec")
         pytest.skip(f"the snippet needs {block.needs}")
     torch.manual_seed(0)
-    policy = CausalLM(config=TINY_QWEN2, tokenizer="package:lit_rl/data/basics/tokenizer")
-    policy.load()
-    policy.save_pretrained("runs/basics/sft/model")
+    loaded("package:lit_rl/data/basics/tokenizer").save_pretrained("runs/basics/sft/model")
     text = block.text.replace("num_validation_problems=52", "num_validation_problems=2")
     text = text.replace("max_rollouts=60", "max_rollouts=2").replace("val_check_interval=20", "val_check_interval=1")
     exec(compile(text, block.page, "exec"), {"__name__": "snippet"})

@@ -9,9 +9,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from support.tiny_models import TINY_QWEN2
-
-from lit_rl import CausalLM
+from support.tiny_models import TINY_QWEN2, loaded
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FEW = {"batch_size": 2, "num_train_problems": 26, "num_validation_problems": 26}
@@ -20,7 +18,6 @@ CHAT = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
 
 def script(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -31,11 +28,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Folder of a model that has learned nothing; the scripts run beside it."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    policy = CausalLM(
-        config=TINY_QWEN2 | {"max_position_embeddings": 512}, tokenizer="package:lit_rl/data/basics/tokenizer"
-    )
-    policy.load()
-    policy.save_pretrained(tmp_path / "model")
+    longer = TINY_QWEN2 | {"max_position_embeddings": 512}
+    loaded("package:lit_rl/data/basics/tokenizer", config=longer).save_pretrained(tmp_path / "model")
     return str(tmp_path / "model")
 
 
@@ -70,9 +64,7 @@ def test_the_sandbox_rewards_programs_in_trl(model: str) -> None:
 
 def test_grpo_on_rows_of_ones_own(model: str, byte_tokenizer: str) -> None:
     """Four problems, eight completions each, one rollout."""
-    policy = CausalLM(config=TINY_QWEN2 | {"max_position_embeddings": 256}, tokenizer=byte_tokenizer)
-    policy.load()
-    policy.save_pretrained("byte_model")
+    loaded(byte_tokenizer, config=TINY_QWEN2 | {"max_position_embeddings": 256}).save_pretrained("byte_model")
     trained = script("own_rows_grpo").main("byte_model", rollouts=1, max_tokens=4, chat_template=CHAT)
     assert trained.clock.count == 1
 

@@ -14,7 +14,7 @@ from support.asking import AsksAgain
 from support.devices import device_under_test, on_cpu, trainer_options
 from support.late_verdicts import Late, PassedAndEven, Programs, Sided
 from support.small_runs import Brief, SaveAt, fit, grouped
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2, loaded
 
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, write_pairs
 from lit_rl.engines import InProcess
@@ -40,10 +40,8 @@ def device() -> Iterator[torch.device]:
     torch.set_float32_matmul_precision(before)
 
 
-def loaded(tokenizer: str, device: torch.device | str, **options: Any) -> CausalLM:
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, **options)
-    policy.load()
-    return policy.to(device).eval()
+def policy_on(tokenizer: str, device: torch.device | str, **options: Any) -> CausalLM:
+    return loaded(tokenizer, **options).to(device).eval()
 
 
 def rows(policy: CausalLM, sampling: Sampling) -> Completions:
@@ -54,7 +52,7 @@ def rows(policy: CausalLM, sampling: Sampling) -> Completions:
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 def test_samples_are_those_of_the_cpu(byte_tokenizer: str, device: torch.device, sampling: Sampling) -> None:
     """The same ids: uniform numbers come from each row's own stream."""
-    there, here = (rows(loaded(byte_tokenizer, place), sampling) for place in (device, "cpu"))
+    there, here = (rows(policy_on(byte_tokenizer, place), sampling) for place in (device, "cpu"))
     assert there.completion_ids.device.type == device.type
     assert torch.equal(on_cpu(there.completion_ids), here.completion_ids)
     assert torch.allclose(on_cpu(there.sampler_logprobs), here.sampler_logprobs, atol=1e-4)
@@ -65,9 +63,9 @@ def test_log_probabilities_and_gradients_are_those_of_the_cpu(
     byte_tokenizer: str, device: torch.device, options: dict[str, Any]
 ) -> None:
     found = []
-    sampled = rows(loaded(byte_tokenizer, "cpu"), SAMPLED)
+    sampled = rows(policy_on(byte_tokenizer, "cpu"), SAMPLED)
     for place in (device, torch.device("cpu")):
-        policy = loaded(byte_tokenizer, place, **options)
+        policy = policy_on(byte_tokenizer, place, **options)
         assert policy.shares_prompts is not bool(options)
         fields = {n: v.to(place) for n, v in vars(sampled).items() if isinstance(v, torch.Tensor)}
         logprobs = policy.logprobs(type(sampled)(**(vars(sampled) | fields)))
@@ -209,7 +207,7 @@ def test_sampling_looks_at_the_device_once_in_16_tokens(
         found.append(waits - before)
         return ended
 
-    policy = loaded(byte_tokenizer, device)
+    policy = policy_on(byte_tokenizer, device)
     policy.make_decoding()  # tries whether the model shares prompts, once in a run
     monkeypatch.setattr(RunningBatch, "step", counted)
     rows(policy, sampling)
@@ -236,17 +234,16 @@ def test_tensors_of_two_devices_do_not_mix(device: torch.device) -> None:
 def test_a_policy_on_a_device_is_saved_as_one_of_the_cpu(
     byte_tokenizer: str, tmp_path: Path, device: torch.device
 ) -> None:
-    policy = loaded(byte_tokenizer, device)
+    policy = policy_on(byte_tokenizer, device)
     policy.save_pretrained(tmp_path / "model")
-    again = CausalLM(str(tmp_path / "model"))
-    again.load()
+    again = loaded(model=str(tmp_path / "model"))
     here: Callable[[CausalLM], list[torch.Tensor]] = lambda one: [on_cpu(p) for p in one.parameters()]  # noqa: E731
     assert all(torch.equal(*both) for both in zip(here(policy), here(again), strict=True))
 
 
 def test_gradients_of_masked_attention_are_finite(byte_tokenizer: str, device: torch.device) -> None:
     """Item 80: half a tile beyond a multiple of 128 keys, all scores at -120: on an H200 cuDNN made NaN of these."""
-    loaded(byte_tokenizer, device)  # a policy in the process decides which kernels attention may use
+    policy_on(byte_tokenizer, device)  # a policy in the process decides which kernels attention may use
     rows, width = 704, 64
     generator = torch.Generator().manual_seed(0)
     query, key, value = (0.1 * torch.randn(1, 1, rows, width, generator=generator) for _ in range(3))

@@ -13,6 +13,7 @@ import pytest
 import torch
 import yaml
 from support.command_line import BASE, TINY, one_line
+from support.tiny_models import loaded
 
 import lit_rl
 from lit_rl.models import CausalLM, LoRA
@@ -97,25 +98,18 @@ def write_models(here: Path) -> None:
     (here / "nothing").mkdir()
 
 
-def tiny_model(folder: Path, **lora: Any) -> Any:
+def tiny_model(folder: Path, config: dict[str, Any] = TINY, lora: LoRA | None = None) -> Any:
     """A model as transformers saves it, without a tokenizer; with an adapter only that is saved."""
-    policy = CausalLM(config=TINY, tokenizer=TOKENIZER, probe=False, **lora)
-    policy.load()
-    policy.model.save_pretrained(folder)
-    return policy.model
+    model = loaded(TOKENIZER, config=config, probe=False, lora=lora).model
+    model.save_pretrained(folder)
+    return model
 
 
 def write_adapters(here: Path) -> None:
     tiny_model(here / "made", lora=LoRA(rank=2))
-    other = CausalLM(config=TINY | {"hidden_size": 32}, tokenizer=TOKENIZER, probe=False)
-    other.load()
-    other.model.save_pretrained(here / "other_model")
+    tiny_model(here / "other_model", TINY | {"hidden_size": 32})
     (made,) = (here / "made").glob("**/adapter_config.json")
-    bases = {
-        "adapter": "saved_model",
-        "wrong_base": "other_model",
-    }
-    for name, base in bases.items():
+    for name, base in (("adapter", "saved_model"), ("wrong_base", "other_model")):
         (here / name).mkdir()
         config = json.loads(made.read_text()) | {"base_model_name_or_path": str(here / base)}
         (here / name / "adapter_config.json").write_text(json.dumps(config))
@@ -141,16 +135,13 @@ def test_an_adapter_without_tokenizer_has_that_of_its_base(folder: Path) -> None
     shutil.copytree(folder / "adapter", adapter)
     config = json.loads((adapter / "adapter_config.json").read_text()) | {"base_model_name_or_path": str(base)}
     (adapter / "adapter_config.json").write_text(json.dumps(config))
-    policy = CausalLM(str(adapter))
-    policy.load()
+    policy = loaded(model=str(adapter))
     assert policy.tokenizer("def f")["input_ids"] == whole.tokenizer("def f")["input_ids"]
 
 
 def test_a_base_with_fewer_layers_is_no_base_of_an_adapter(folder: Path) -> None:
     """PEFT leaves out the weights of the layers that are missing, with a warning."""
-    deep = CausalLM(config=TINY | {"num_hidden_layers": 2}, tokenizer=TOKENIZER, lora=LoRA(rank=2))
-    deep.load()
-    deep.model.save_pretrained(folder / "deep")
+    tiny_model(folder / "deep", TINY | {"num_hidden_layers": 2}, LoRA(rank=2))
     (home,) = (folder / "deep").glob("**/adapter_config.json")
     home.write_text(json.dumps(json.loads(home.read_text()) | {"base_model_name_or_path": str(folder / "saved_model")}))
     with pytest.raises(ValueError, match=r"needs another base than .*saved_model: 14 weights have no counterpart"):
@@ -208,8 +199,7 @@ def test_a_model_that_was_made_in_python_is_trained_itself(folder: Path) -> None
     assert policy.model is None, "nothing is loaded by the constructor"
     policy.load()
     assert policy.model is model
-    adapted = CausalLM(model, tokenizer=TOKENIZER, lora=LoRA(rank=2))
-    adapted.load()
+    adapted = loaded(TOKENIZER, model=model, lora=LoRA(rank=2))
     assert all(".lora_" in name for name, one in adapted.named_parameters() if one.requires_grad)
     with pytest.raises(ValueError, match="a model without adapters, got a PEFT model"):
         CausalLM(adapted.model, tokenizer=TOKENIZER)

@@ -15,7 +15,7 @@ import pytest
 import torch
 import yaml
 from support.command_line import BASE
-from support.small_runs import adam, build_module, corridor, fit, weights
+from support.small_runs import adam, at_start, build_module, corridor, fit, weights
 
 from lit_rl import GRPO, PPO, AssertTests, Problem, Sampling, TaskDataModule, Trainer
 from lit_rl.__main__ import main
@@ -124,12 +124,8 @@ def decay(steps: int = 9, lr: float = 0.1, optimizer: Any = torch.optim.AdamW) -
 
 def go_on(folder: Path, lists: Sequence[list[int]] = ([1, 0, 2], [3, 2, 4]), **given: Any) -> None:
     """A start of a run in Python, as a script has it."""
-    module = GRPO(
-        SortingPolicy(init_seed=0),
-        **{"rewards": [SortingReward()], "sampling": Sampling(num_samples=2, max_tokens=3), "max_rollouts": 1}
-        | {"update": decay()}
-        | given,
-    )
+    own = {"sampling": Sampling(num_samples=2, max_tokens=3), "max_rollouts": 1, "update": decay()}
+    module = GRPO(SortingPolicy(init_seed=0), **{"rewards": [SortingReward()]} | own | given)
     trainer = Trainer(accelerator="cpu", limit_val_batches=0, callbacks=[Checkpointing(str(folder))], logger=False)
     trainer.fit(module, Sorting([*lists], batch_size=1))
 
@@ -204,14 +200,9 @@ def test_weights_that_an_optimizer_splits_by_shape_are_clipped_together(
         options: dict[str, Any] = {"optimizer": optimizer, "gradient_clip_norm": 1e-3, "max_rollouts": 1}
         options |= {"critic": SeparateCritic()} if kind is PPO else {}
         module: Any = build_module(byte_tokenizer, kind, **options)
-        before = weights(module_at_start(module))
+        before = weights(at_start(module))
         logged.append(float(fit(module, tmp_path).callback_metrics["policy/gradient_norm"]))
         moved.append(weights(module) - before)
     assert float(moved[0].norm()) == pytest.approx(1e-3, rel=1e-4)
     assert torch.allclose(*moved, rtol=0, atol=1e-9)
     assert logged[0] == pytest.approx(logged[1])
-
-
-def module_at_start(module: Any) -> Any:
-    module.policy.load()
-    return module

@@ -95,21 +95,25 @@ def test_replay_reads_what_fit_would(run: Run) -> None:
             assert status == 0 and "  mean 1 -> 3" in printed, printed
 
 
+def merged(folder: Path, *models: dict[str, Any]) -> Any:
+    """The section of the model that export reads from files with one each."""
+    paths = [str(folder / str(number)) for number in range(len(models))]
+    for path, model in zip(paths, models, strict=True):
+        Path(path).write_text(json.dumps({"model": model}))
+    return load_run_config({"config": "ignored"}, paths)["model"]
+
+
+def causal_lm(**arguments: Any) -> dict[str, Any]:
+    return {"class_path": "CausalLM", "init_args": arguments}
+
+
 def test_export_takes_the_configuration_of_all_its_files(tmp_path: Path) -> None:
-    policy = {"class_path": "CausalLM", "init_args": {"model": "a"}}
-    files = {
-        "model": {"model": {"class_path": "GRPO", "init_args": {"policy": policy}}},
-        "other": {"model": {"init_args": {"policy": {"init_args": {"model": "b"}}, "max_rollouts": 2}}},
-    }
-    for name, content in files.items():
-        (tmp_path / name).write_text(json.dumps(content))
-    paths = [str(tmp_path / name) for name in files]
-    assert load_run_config({"config": "ignored"}, paths)["model"] == {
-        "class_path": "GRPO",
-        "init_args": {"policy": {"class_path": "CausalLM", "init_args": {"model": "b"}}, "max_rollouts": 2},
-    }
-    assert load_run_config({}, paths[::-1])["model"]["init_args"]["policy"]["init_args"]["model"] == "a"
-    assert load_run_config({}, paths[::-1])["model"]["init_args"]["max_rollouts"] == 2
+    model = {"class_path": "GRPO", "init_args": {"policy": causal_lm(model="a")}}
+    other = {"init_args": {"policy": {"init_args": {"model": "b"}}, "max_rollouts": 2}}
+    for files, last in (((model, other), "b"), ((other, model), "a")):
+        found = merged(tmp_path, *files)
+        assert found["init_args"] == {"policy": causal_lm(model=last), "max_rollouts": 2}
+        assert found["class_path"] == "GRPO"
 
 
 @pytest.mark.parametrize(
@@ -123,19 +127,12 @@ def test_export_takes_the_configuration_of_all_its_files(tmp_path: Path) -> None
 )
 def test_another_class_in_a_later_file_keeps_what_it_takes_too(tmp_path: Path, name: str, kept: dict[str, Any]) -> None:
     """As in ``fit``, where a class may also be given by its short name in one file and by its path in another."""
-    paths = []
-    for i, policy in enumerate(
-        [{"class_path": "CausalLM", "init_args": {"model": "a", "init_seed": 7}}, {"class_path": name}]
-    ):
-        paths.append(str(tmp_path / str(i)))
-        Path(paths[-1]).write_text(json.dumps({"model": {"init_args": {"policy": policy}}}))
-    assert load_run_config({}, paths)["model"]["init_args"]["policy"] == {"class_path": name, "init_args": kept}
+    policies = causal_lm(model="a", init_seed=7), {"class_path": name}
+    found = merged(tmp_path, *({"init_args": {"policy": policy}} for policy in policies))
+    assert found["init_args"]["policy"] == {"class_path": name, "init_args": kept}
 
 
 def test_another_method_in_a_later_file_keeps_the_policy(tmp_path: Path) -> None:
-    policy = {"class_path": "CausalLM", "init_args": {"model": "a"}}
-    arguments = {"policy": policy, "baseline": "GroupMean"}
-    (tmp_path / "grpo").write_text(json.dumps({"model": {"class_path": "GRPO", "init_args": arguments}}))
-    (tmp_path / "ppo").write_text(json.dumps({"model": {"class_path": "PPO"}}))
-    config = load_run_config({}, [str(tmp_path / "grpo"), str(tmp_path / "ppo")])
-    assert config["model"] == {"class_path": "PPO", "init_args": {"policy": policy}}
+    arguments = {"policy": causal_lm(model="a"), "baseline": "GroupMean"}
+    found = merged(tmp_path, {"class_path": "GRPO", "init_args": arguments}, {"class_path": "PPO"})
+    assert found == {"class_path": "PPO", "init_args": {"policy": causal_lm(model="a")}}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2, loaded
 
 import lit_rl.cli.main
-from lit_rl import Basics, CausalLM, Repair, Sandbox
+from lit_rl import Basics, Repair, Sandbox
 from lit_rl.rollout import Attempt, find_program
 from lit_rl.types import StopReason
 
@@ -21,12 +21,9 @@ PAGE = (Path(__file__).parents[1] / "docs" / "turns.md").read_text()
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folder in which the page's commands find a policy, one with random weights."""
     monkeypatch.chdir(tmp_path)
-    policy = CausalLM(
-        config=TINY_QWEN2 | {"max_position_embeddings": 512}, tokenizer="package:lit_rl/data/basics/tokenizer"
-    )
     torch.manual_seed(0)
-    policy.load()
-    policy.save_pretrained(tmp_path / "runs/basics/sft/model")
+    longer = TINY_QWEN2 | {"max_position_embeddings": 512}
+    loaded("package:lit_rl/data/basics/tokenizer", config=longer).save_pretrained(tmp_path / "runs/basics/sft/model")
     return tmp_path
 
 

@@ -16,9 +16,10 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
+from lightning.pytorch.callbacks import LambdaCallback
 from support.saved_runs import CrashAt, Curves, names, run
 from support.slow_cases import slow_but
-from support.small_runs import adam, build_module, everything
+from support.small_runs import Clock, adam, build_module, everything
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
@@ -71,11 +72,8 @@ AT_THE_SAVED_ROLLOUT = {"limit_val_batches": 1.0, "val_check_interval": 5, "chec
 AT_EPOCHS_END = {"limit_val_batches": 1.0}
 
 
-class Marks(pl.Callback):
-    """Something to see of each validation in the curves."""
-
-    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        pl_module.log("val/mark", float(pl_module.clock.count))
+MARKS = LambdaCallback(on_validation_epoch_end=lambda _, module: module.log("val/mark", float(module.clock.count)))
+"""Something to see of each validation in the curves."""
 
 
 @pytest.mark.parametrize(
@@ -98,13 +96,13 @@ def test_a_resumed_run_has_the_weights_and_the_curves_of_an_undisturbed_one(
     Mid-epoch, at an epoch's end, while the critic warms up; validation never, elsewhere, at the saved rollout.
     """
     whole, curves = build(cls), Curves()
-    run(whole, Checkpointing(str(tmp_path / "whole"), None), Marks(), logger=curves, **validation)
+    run(whole, Checkpointing(str(tmp_path / "whole"), None), MARKS, logger=curves, **validation)
 
     resumed = Curves()
     with pytest.raises(InterruptedError):
         run(build(cls), Checkpointing(str(tmp_path / "a"), every), CrashAt(every + 1), **validation)
     second = build(cls)
-    run(second, Checkpointing(str(tmp_path / "a"), every), Marks(), logger=resumed, **validation)
+    run(second, Checkpointing(str(tmp_path / "a"), every), MARKS, logger=resumed, **validation)
 
     assert second.clock.count == 10
     assert torch.equal(everything(second), everything(whole))
@@ -140,19 +138,18 @@ def test_dropout_goes_on_with_the_numbers_it_would_have_drawn(byte_tokenizer: st
         policy = CausalLM(config=TINY_QWEN2 | {"attention_dropout": 0.5}, tokenizer=byte_tokenizer, attention="eager")
         return SFT(policy, max_updates=updates, update=Optimization(optimizer=adam))
 
-    class Demonstrated(pl.Callback):
-        def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int) -> None:
-            for problem in batch:
-                problem.fields["demonstration"] = "demonstrated"
+    def demonstrate(trainer: pl.Trainer, module: Any, batch: Any, number: int) -> None:
+        for problem in batch:
+            problem.fields["demonstration"] = "demonstrated"
 
+    shown = LambdaCallback(on_train_batch_start=demonstrate)
+    whole, second = module(6), module(6)
     torch.manual_seed(1)
-    whole = module(6)
-    run(whole, Checkpointing(str(tmp_path / "whole"), None), Demonstrated())
+    run(whole, Checkpointing(str(tmp_path / "whole"), None), shown)
     torch.manual_seed(1)
-    run(module(3), Checkpointing(str(tmp_path / "a"), 3), Demonstrated())
+    run(module(3), Checkpointing(str(tmp_path / "a"), 3), shown)
     torch.manual_seed(2)
-    second = module(6)
-    run(second, Checkpointing(str(tmp_path / "a"), 3), Demonstrated())
+    run(second, Checkpointing(str(tmp_path / "a"), 3), shown)
     assert torch.equal(everything(second), everything(whole))
     assert names(tmp_path / "a") == ["update_000003.ckpt", "update_000006.ckpt"]
 
@@ -251,17 +248,13 @@ def small_files() -> Iterator[Callable[[], None]]:
 def test_a_full_disk_leaves_the_last_checkpoint_and_the_end_says_so(
     build: Make, undisturbed: Path, tmp_path: Path, small_files: Callable[[], None]
 ) -> None:
-    class FillDisk(pl.Callback):
-        def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-            if pl_module.clock.count == 1:
-                small_files()
-
+    fill = LambdaCallback(on_train_batch_start=lambda _, module, *__: module.clock.count == 1 and small_files())
     folder = tmp_path / "a"
     with (
         pytest.warns(UserWarning, match=r"rollout 2 could not be saved .*rollout_000001\.ckpt, stays; trying again"),
         pytest.raises(OSError, match=r"rollout 4 could not be saved .*make room and start again"),
     ):
-        run(build(max_rollouts=4), Checkpointing(str(folder), 1), FillDisk())
+        run(build(max_rollouts=4), Checkpointing(str(folder), 1), fill)
     assert names(folder) == ["rollout_000001.ckpt"]
     assert not list(folder.glob(".*.part"))
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -295,16 +288,12 @@ def test_a_folder_of_a_living_run_is_refused_and_that_of_a_killed_one_is_taken(b
 
 def test_time_is_a_reason_to_save(build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fake clock that moves 40 s a rollout: with a limit of a minute every second rollout is saved."""
-    now = [0.0]
-
-    class Tick(pl.Callback):
-        def on_train_batch_start(self, *args: Any) -> None:
-            now[0] += 40.0
-
-    monkeypatch.setattr("lit_rl.callbacks.checkpointing.time.monotonic", lambda: now[0])
+    clock = Clock()
+    tick = LambdaCallback(on_train_batch_start=lambda *_: clock.move(40.0))
+    monkeypatch.setattr("lit_rl.callbacks.checkpointing.time.monotonic", clock)
     callback = Checkpointing(str(tmp_path), every_n_rollouts=None, every_minutes=1.0, keep=9)
     for _ in range(2):  # a finished run that is started again does nothing
-        run(build(max_rollouts=5), callback, Tick())
+        run(build(max_rollouts=5), callback, tick)
         assert names(tmp_path) == [f"rollout_00000{i}.ckpt" for i in (2, 4, 5)]
 
 

@@ -24,12 +24,16 @@ ROLLOUTS = 12
 
 
 class Batches(pl.Callback):
-    """Notes which problems each rollout was on and where Lightning says it stands, and how often epochs began."""
+    """Notes of each rollout its problems and where Lightning says it stands, and when epochs and validations were."""
 
     def __init__(self) -> None:
         self.of_rollout: dict[int, tuple[str, ...]] = {}
         self.counts: dict[int, tuple[int, ...]] = {}
         self.epochs: list[int] = []
+        self.validated: list[int] = []
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.validated.append(pl_module.clock.count)
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self.epochs.append(trainer.current_epoch)
@@ -38,16 +42,6 @@ class Batches(pl.Callback):
         self.of_rollout[pl_module.clock.count] = tuple(problem.task_id for problem in batch)
         loop = trainer.fit_loop.epoch_loop  # Lightning's own callbacks log at its step
         self.counts[pl_module.clock.count] = (batch_idx, loop._batches_that_stepped, loop.batch_progress.total.ready)
-
-
-class Seen(pl.Callback):
-    """Notes after which rollouts validation ran."""
-
-    def __init__(self) -> None:
-        self.validated: list[int] = []
-
-    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self.validated.append(pl_module.clock.count)
 
 
 def start(
@@ -61,16 +55,16 @@ def start(
 
 def chain(make_module: Make, folder: Path, stops: Sequence[int], crash: bool, **trainer: Any) -> Any:
     """Stop a run after the given rollouts, by a crash or by ``max_rollouts``, then let it end."""
-    batches, seen, rows = Batches(), Seen(), []
+    batches, rows = Batches(), []
     ends = trainer.pop("ends", ROLLOUTS)
     for stop in stops:
         if crash:
             with pytest.raises(InterruptedError):
-                start(make_module, folder, ends, batches, seen, CrashAt(stop), **trainer)
+                start(make_module, folder, ends, batches, CrashAt(stop), **trainer)
         else:
-            rows += start(make_module, folder, stop, batches, seen, **trainer)[1].rows
-    module, curves = start(make_module, folder, ends, batches, seen, **trainer)
-    return module, batches, seen, rows + curves.rows
+            rows += start(make_module, folder, stop, batches, **trainer)[1].rows
+    module, curves = start(make_module, folder, ends, batches, **trainer)
+    return module, batches, rows + curves.rows
 
 
 NO_VALIDATION: dict[str, Any] = {"check_val_every_n_epoch": None}
@@ -101,13 +95,13 @@ def test_resumes_of_resumes_across_epochs_are_the_undisturbed_run(
 ) -> None:
     """Item 55: stops in the middle and at the end of epochs."""
     crash = how == "crash"
-    whole, batches, seen, rows = chain(make_module, tmp_path / "whole", (), crash, **TRAINERS[trainer])
-    again, batches_again, seen_again, rows_again = chain(make_module, tmp_path / "a", stops, crash, **TRAINERS[trainer])
+    whole, batches, rows = chain(make_module, tmp_path / "whole", (), crash, **TRAINERS[trainer])
+    again, batches_again, rows_again = chain(make_module, tmp_path / "a", stops, crash, **TRAINERS[trainer])
     assert batches_again.of_rollout == batches.of_rollout and batches_again.counts == batches.counts
     assert again.clock.count == whole.clock.count == ROLLOUTS
     assert torch.equal(weights(again), weights(whole))
     if crash:  # a run that ends validates once more at its end
-        assert seen_again.validated == seen.validated
+        assert batches_again.validated == batches.validated
         assert rows_again == [row for row in rows if row[0] > stops[-1]]
     else:
         of_training, again_of_training = ([row for row in one if "reward/mean" in row[1]] for one in (rows, rows_again))
@@ -121,7 +115,7 @@ OF_TWO = NO_VALIDATION | {"limit_train_batches": 2}
 def test_max_epochs_counts_the_epochs_of_all_starts(make_module: Make, tmp_path: Path, trainer: dict[str, Any]) -> None:
     per_epoch = trainer.get("limit_train_batches", 4)
     stops = (per_epoch, per_epoch + 1, 2 * per_epoch)
-    module, batches, _, _ = chain(make_module, tmp_path, stops, True, ends=None, max_epochs=3, **trainer)
+    module, batches, _ = chain(make_module, tmp_path, stops, True, ends=None, max_epochs=3, **trainer)
     assert module.clock.count == 3 * per_epoch == len(batches.of_rollout)
     again, *_ = start(make_module, tmp_path, None, max_epochs=4, **trainer)
     assert again.clock.count == 4 * per_epoch

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from support.completions import batch
 from support.ranks import on_ranks
 from support.two_turns import rows_of
 
@@ -22,33 +23,20 @@ from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout, SingleTurn
 from lit_rl.training.progress import StepClock
-from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
+from lit_rl.types import Judgement, Problem, Program, Sampling, StopReason
 
 P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
 
 
-def rollout(verdicts: dict[str, list[Verdict]], fenced: bool = True) -> Rollout:
+def rollout(verdicts: dict[str, list[Verdict]]) -> Rollout:
     """One row per verdict; row i has i + 1 tokens and a program of 3 bytes."""
     rows = [(name, verdict) for name, of_problem in verdicts.items() for verdict in of_problem]
     n = len(rows)
     problems = tuple(Problem(name, f"prompt of {name}", AssertTests("assert True")) for name, _ in rows)
-    mask = torch.arange(n) <= torch.arange(n)[:, None]
-    ids = torch.zeros(n, n, dtype=torch.long)
-    completions = Completions.single_turn(
-        problems=problems,
-        prompt_ids=ids,
-        prompt_mask=mask,
-        completion_ids=ids,
-        completion_mask=mask,
-        sampler_logprobs=ids.float(),
-        stop_reasons=(StopReason.EOS,) * n,
-        texts=("a`b",) * n,
-        token_byte_spans=((),) * n,
-        group_size=len(rows) // len(verdicts),
-    )
-    judgements = [
-        Judgement(p, Program("abc", 0, 3, fenced=fenced), Outcome(v)) for p, (_, v) in zip(problems, rows, strict=True)
-    ]
+    groups = torch.arange(n) // (n // len(verdicts))
+    completions = replace(batch(["x" * i for i in range(n)]), problems=problems, group_ids=groups)
+    program = Program("abc", 0, 3, fenced=True)
+    judgements = (Judgement(p, program, Outcome(v)) for p, (_, v) in zip(problems, rows, strict=True))
     return Rollout(completions, tuple(judgements))
 
 
@@ -76,11 +64,11 @@ def evaluate(
     trainer: Any = SimpleNamespace(datamodule=SimpleNamespace(validation_task_names=tasks))
     callback.setup(trainer, module, "validate")
     callback.on_validation_epoch_start(trainer, module)
-    for i, batch in enumerate(batches):
-        valid = torch.tensor([one.outcome.verdict is not LOST for one in batch.judgements], dtype=torch.bool)
+    for i, sampled in enumerate(batches):
+        valid = torch.tensor([one.outcome.verdict is not LOST for one in sampled.judgements], dtype=torch.bool)
         even, credit = torch.tensor([1.0, float("nan")]), torch.zeros(len(valid), 1)
         rewards = RewardOutput(valid.float(), valid, credit, credit, term_values={"even": even}, reasons={})
-        evaluated = Evaluated({"sampled": batch}, {"sampled": rewards})
+        evaluated = Evaluated({"sampled": sampled}, {"sampled": rewards})
         callback.on_validation_batch_end(trainer, module, evaluated, None, i, i % len(tasks))
     callback.on_validation_epoch_end(trainer, module)
     return module.logged

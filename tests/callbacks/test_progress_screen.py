@@ -13,10 +13,9 @@ from typing import Any
 
 import lightning.pytorch as pl
 import pytest
-import torch
 from distributed.test_validation import Told
 from rich.console import Console
-from support.small_runs import Words, build_module
+from support.small_runs import Clock, Words, build_module
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
@@ -34,13 +33,6 @@ METRICS = {
     "completion/truncated_fraction": 0.0,
     "time/tokens_per_second": 2716.0,
 }
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def a_screen(monkeypatch: pytest.MonkeyPatch) -> tuple[ProgressScreen, Progress, Clock]:
@@ -259,29 +251,9 @@ def test_a_trainer_has_one_screen(settings: dict[str, Any], live: bool | None) -
 
 
 GREEDY, SAMPLED = Sampling(temperature=0.0, max_tokens=8), Sampling(num_samples=4, max_tokens=8)
-TWO_TURNS = {
-    "val/greedy/num_problems": 52.0,
-    "val/greedy/pass@1": 0.75,
-    "val/greedy/pass@1/turn_1": 0.5,
-    "val/greedy/pass@1/turn_2": 0.75,
-    "val/greedy/reward/mean": 0.8,
-    "val/greedy/verdict/passed_fraction": 0.75,
-    "val/greedy/verdict/wrong_answer_fraction": 0.25,
-}
-FOUR_SAMPLES = {
-    "val/basics/sampled/num_problems": 10.0,
-    "val/basics/sampled/pass@1": 0.25,
-    "val/basics/sampled/pass@4": 0.5,
-}
-
-
-def module() -> Any:
-    return SimpleNamespace(
-        policy=torch.nn.Linear(3, 1, bias=False), validation_sampling={"greedy": GREEDY, "sampled": SAMPLED}
-    )
-
-
-LINES = {
+TWO_TURNS = {"num_problems": 52.0, "pass@1": 0.75, "pass@1/turn_1": 0.5, "pass@1/turn_2": 0.75, "reward/mean": 0.8}
+TWO_TURNS |= {"verdict/passed_fraction": 0.75, "verdict/wrong_answer_fraction": 0.25}
+LINES: dict[str, tuple[str, dict[str, float], str]] = {
     "turns": (
         "val/greedy",
         TWO_TURNS,
@@ -289,12 +261,12 @@ LINES = {
     ),
     "several samples": (
         "val/basics/sampled",
-        FOUR_SAMPLES,
+        {"num_problems": 10.0, "pass@1": 0.25, "pass@4": 0.5},
         "pass@1 0.250 (0.081 to 0.558)   pass@4 0.500 (0.237 to 0.763)   10 problems x 4",
     ),
     "a task without programs": (
         "val/greedy",
-        {"val/greedy/num_problems": 3.0, "val/greedy/reward/mean": 2.625},
+        {"num_problems": 3.0, "reward/mean": 2.625},
         "reward 2.625   3 problems",
     ),
 }
@@ -303,7 +275,8 @@ LINES = {
 @pytest.mark.parametrize("case", LINES)
 def test_a_sampling_is_one_line(case: str) -> None:
     prefix, metrics, line = LINES[case]
-    assert sampling_line(module(), prefix, metrics) == line
+    module: Any = SimpleNamespace(validation_sampling={"greedy": GREEDY, "sampled": SAMPLED})
+    assert sampling_line(module, prefix, {f"{prefix}/{name}": value for name, value in metrics.items()}) == line
 
 
 def test_a_run_that_max_steps_ended_says_what_it_counts(
@@ -311,14 +284,8 @@ def test_a_run_that_max_steps_ended_says_what_it_counts(
 ) -> None:
     """Two updates end a run of four rollouts; one that an epoch ended, or its own limit, does not mention them."""
     for max_steps, max_epochs, says in ((2, -1, True), (9, 1, False), (9, -1, False)):
-        module = build_module(byte_tokenizer, max_rollouts=4)
-        run(
-            module,
-            tmp_path / f"{max_steps} {max_epochs}",
-            max_steps=max_steps,
-            max_epochs=max_epochs,
-            limit_train_batches=3,
-        )
+        module, folder = build_module(byte_tokenizer, max_rollouts=4), tmp_path / f"{max_steps} {max_epochs}"
+        run(module, folder, max_steps=max_steps, max_epochs=max_epochs, limit_train_batches=3)
         out, _ = capsys.readouterr()
         assert (f"; trainer.max_steps {max_steps} counts updates" in out) == says
         assert (module.clock.count < 4) == (max_steps == 2 or max_epochs == 1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from distributed.runs import MODULES, build, fit, policy, trainer_of, whole_weights
-from support.asking import AsksAgain, Watches
+from support.asking import AsksAgain, WatchedGRPO
 from support.ranks import on_ranks
 from support.slow_cases import slow_but
 from support.small_runs import Words
@@ -219,16 +219,13 @@ def test_gathered_weights_are_bfloat16_and_the_masters_stay_float32(byte_tokeniz
     assert 1e-7 < difference(weights, before) < 1e-4
 
 
-class TwoTurnGRPO(Watches, GRPO): ...
-
-
 @pytest.mark.parametrize("strategy", slow_but(["ddp"], ["ddp", "fsdp2"]))
 def test_two_ranks_learn_from_answers_what_one_process_learns(
     byte_tokenizer: str, tmp_path: Path, strategy: str
 ) -> None:
     def trained(name: str, devices: int) -> tuple[dict[str, Any], list[list[int]]]:
         options = {"environment": AsksAgain("02468"), "rewards": [LastTurn()], "max_rollouts": 6}
-        module: Any = build(TwoTurnGRPO, policy(byte_tokenizer), **options)
+        module: Any = build(WatchedGRPO, policy(byte_tokenizer), **options)
         return fit(module, name, tmp_path, devices=devices), module.seen
 
     alone, seen = trained("auto", 1)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch.distributed as dist
 from distributed.runs import KL, build, policy, sgd, trainer_of, whole_weights
+from lightning.pytorch.callbacks import LambdaCallback
 from support.ranks import on_ranks
 from support.saved_runs import CrashAt, names
 from support.slow_cases import slow_but
@@ -76,14 +77,11 @@ def test_two_ranks_that_crash_end_with_the_weights_of_two_that_do_not(
 
     def on_two() -> Any:
         validation = {"limit_val_batches": 1.0, "val_check_interval": 2, "check_val_every_n_epoch": None}
-        whole = run(
-            module(kind, byte_tokenizer, rollouts), strategy, Checkpointing(str(tmp_path / "w"), None), devices=2
-        )
+        first, crashing, second = (module(kind, byte_tokenizer, rollouts) for _ in range(3))
+        whole = run(first, strategy, Checkpointing(str(tmp_path / "w"), None), devices=2)
         folder = str(tmp_path / "a")
         with pytest.raises(InterruptedError):
-            crashing = module(kind, byte_tokenizer, rollouts)
             run(crashing, strategy, Checkpointing(folder, every), CrashAt(every + 1), devices=2, **validation)
-        second = module(kind, byte_tokenizer, rollouts)
         resumed = run(second, strategy, Checkpointing(folder, every), devices=2, **validation)
         return same(resumed, whole), second.clock.count
 
@@ -192,14 +190,13 @@ def test_a_missing_shard_is_noticed_and_the_checkpoint_before_is_used(byte_token
 def test_a_signal_to_any_rank_ends_all_at_the_same_rollout(
     byte_tokenizer: str, tmp_path: Path, strategy: str, who: tuple[int, ...]
 ) -> None:
-    class Signalled(pl.Callback):
-        def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-            if pl_module.clock.count == 1 and trainer.global_rank in who:
-                os.kill(os.getpid(), signal.SIGTERM)
+    def signalled(trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        if pl_module.clock.count == 1 and trainer.global_rank in who:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def on_two() -> Any:
         made, callback = module("grpo", byte_tokenizer, 3), Checkpointing(str(tmp_path))
-        run(made, strategy, callback, Signalled(), devices=2)
+        run(made, strategy, callback, LambdaCallback(on_train_batch_start=signalled), devices=2)
         first = (made.clock.count, callback.exit_status)
         again = module("grpo", byte_tokenizer, 3)
         run(again, strategy, Checkpointing(str(tmp_path)), devices=2)
@@ -243,13 +240,13 @@ def test_a_rank_that_is_left_alone_says_where_it_waited(
 ) -> None:
     """The second rank dies while sampling; the first one waits for it and says so."""
 
-    class Dies(pl.Callback):
-        def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-            if pl_module.clock.count == 1 and trainer.global_rank == 1:
-                os._exit(1)
+    def die(trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        if pl_module.clock.count == 1 and trainer.global_rank == 1:
+            os._exit(1)
 
     def on_two() -> Any:
-        return run(module("grpo", byte_tokenizer, 4), "fsdp2", Checkpointing(str(tmp_path)), Dies(), devices=2)
+        dying = LambdaCallback(on_train_batch_start=die)
+        return run(module("grpo", byte_tokenizer, 4), "fsdp2", Checkpointing(str(tmp_path)), dying, devices=2)
 
     with pytest.raises(AssertionError, match="rank 0"):
         on_ranks(on_two, seconds=30)

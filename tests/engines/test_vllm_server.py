@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from support.moved_weights import disturb
 from support.sampling import sample
 from support.small_runs import Words
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import loaded
 from support.vllm_stub import VLLMStub, stub_server
 
 from lit_rl.callbacks import Checkpointing
@@ -62,9 +62,7 @@ def test_weights_arrive_before_the_rows_of_their_version_and_only_then(
 
 @pytest.fixture
 def adapted(byte_tokenizer: str) -> CausalLM:
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=3))
-    policy.load()
-    return policy
+    return loaded(byte_tokenizer, lora=LoRA(rank=3))
 
 
 def test_the_base_travels_once_and_then_the_adapter_alone_by_a_name_of_its_own(

@@ -25,11 +25,7 @@ def trl_loss(case: dict[str, Any], tensors: dict[str, torch.Tensor]) -> tuple[to
             steps_per_generation=1,
         ),
         accelerator=SimpleNamespace(num_processes=1, gather=lambda x: x, reduce=lambda x, reduction: x),
-        _get_per_token_logps_and_entropies=lambda *args, **kwargs: (
-            logprobs,
-            torch.zeros_like(logprobs),
-            None,
-        ),
+        _get_per_token_logps_and_entropies=lambda *_, **__: (logprobs, torch.zeros_like(logprobs), None),
         model=SimpleNamespace(training=True),
         _metrics={"train": defaultdict(list)},
         _entropy_bonus_enabled=False,
@@ -59,7 +55,6 @@ def trl_loss(case: dict[str, Any], tensors: dict[str, torch.Tensor]) -> tuple[to
     }
     loss = GRPOTrainer._compute_loss(trainer, trainer.model, inputs)
     loss.backward()
-    assert logprobs.grad is not None
     return loss.detach(), logprobs.grad
 
 

@@ -105,14 +105,14 @@ def test_far_log_ratios_stay_finite(distance: float) -> None:
         estimate = kl_estimate(logprobs, torch.zeros(1), kind=kind)
         estimate.sum().backward()
         assert estimate.abs().item() == pytest.approx(limit)
-        assert logprobs.grad is not None and logprobs.grad.item() == 0.0
+        assert logprobs.grad.item() == 0.0
 
 
 def test_k3_still_pulls_back_a_policy_far_above_the_reference() -> None:
     """Item 44: the clamp is for r = ref / policy >> 1; at log r = -12 the gradient is 1 - r, about 1."""
     logprobs = torch.tensor([0.0], requires_grad=True)
     kl_estimate(logprobs, torch.tensor([-12.0]), kind="k3").sum().backward()
-    assert logprobs.grad is not None and logprobs.grad.item() == pytest.approx(1.0, abs=1e-5)
+    assert logprobs.grad.item() == pytest.approx(1.0, abs=1e-5)
 
 
 def test_k3_keeps_its_digits_near_zero() -> None:
@@ -147,7 +147,7 @@ def test_sequence_gradients_run_through_each_token_alone_and_products_through_al
     for level, want in (("sequence", [1.0, 0.0, 0.0]), ("sequence_product", [1.0, 1.0, 0.0])):
         new = torch.tensor([[0.5, 0.1, 0.2]], requires_grad=True)
         log_ratio(new, torch.zeros(1, 3), level=level, mask=mask)[0, 0].backward()  # type: ignore[arg-type]
-        assert new.grad is not None and new.grad.tolist() == [want]
+        assert new.grad.tolist() == [want]
 
 
 def test_weights_are_detached_and_really_clamped() -> None:

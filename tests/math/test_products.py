@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pytest
 import torch
+from support.tiny_models import loaded
 from torch import Tensor
 from torch.nn import functional
 
 from lit_rl.math import products
-from lit_rl.models import CausalLM
 
 RULE = products.onednn_is_faster
 
@@ -39,13 +39,12 @@ def test_values_and_gradients_are_those_of_float64_up_to_rounding() -> None:
     given = [one.clone().requires_grad_() for one in (inputs, weight, bias)]
     exact = [one.double().requires_grad_() for one in (inputs, weight, bias)]
     result = products.linear(*given)
-    assert result.grad_fn is not None and "_Linear" in type(result.grad_fn).__name__
+    assert "_Linear" in type(result.grad_fn).__name__
     expected = functional.linear(*exact)
     torch.testing.assert_close(result.double(), expected, rtol=1e-4, atol=1e-3)
     result.backward(slopes)
     expected.backward(slopes.double())
     for mine, theirs in zip(given, exact, strict=True):
-        assert mine.grad is not None and theirs.grad is not None
         torch.testing.assert_close(mine.grad.double(), theirs.grad, rtol=1e-4, atol=1e-3)
     torch.testing.assert_close(products.matmul(slopes[0], weight), slopes[0] @ weight, rtol=1e-4, atol=1e-3)
 
@@ -53,7 +52,7 @@ def test_values_and_gradients_are_those_of_float64_up_to_rounding() -> None:
 def test_a_bias_learns_alone() -> None:
     inputs, weight, bias = operands(5)
     products.linear(inputs, weight, bias.requires_grad_()).sum().backward()
-    assert bias.grad is not None and torch.equal(bias.grad, torch.full((512,), 5.0))
+    assert torch.equal(bias.grad, torch.full((512,), 5.0))
 
 
 def test_what_does_not_suit_is_left_to_torch_bit_for_bit() -> None:
@@ -89,13 +88,11 @@ def test_a_model_with_large_layers_learns_and_is_copied_and_saved_as_before(
 ) -> None:
     config = {"model_type": "llama", "hidden_size": 512, "intermediate_size": 640, "num_hidden_layers": 1}
     config |= {"num_attention_heads": 4, "num_key_value_heads": 2}
-    policy = CausalLM(config=config, tokenizer=byte_tokenizer)
-    policy.load()
+    policy = loaded(byte_tokenizer, config=config)
     fast = [name for name, layer in policy.model.named_modules() if isinstance(layer, products.FastLinear)]
     assert len(fast) == 8  # four of the attention, three of the block, and the output matrix
     with patch.object(products, "onednn_is_faster", lambda: False):
-        plain = CausalLM(config=config, tokenizer=byte_tokenizer)
-        plain.load()
+        plain = loaded(byte_tokenizer, config=config)
     assert not any(isinstance(layer, products.FastLinear) for layer in plain.model.modules())
     ids = torch.arange(40).view(2, 20)
     for ours, theirs in ((policy, plain), (copy.deepcopy(policy), plain)):
@@ -110,8 +107,7 @@ def test_a_model_with_large_layers_learns_and_is_copied_and_saved_as_before(
             torch.testing.assert_close(mine, expected, rtol=1e-3, atol=1e-4)
     assert type(copy.deepcopy(policy).model.lm_head) is type(policy.model.lm_head)
     policy.save_pretrained(tmp_path)
-    again = CausalLM(str(tmp_path))
-    again.load()
+    again = loaded(model=str(tmp_path))
     assert all(map(torch.equal, again.model.state_dict().values(), policy.model.state_dict().values()))
 
 

@@ -119,14 +119,8 @@ def test_decoupled_terms_are_compared_one_by_one() -> None:
             for i in rows if spread else ():
                 sums[i] += weight * (values[i][k] - mean) / (spread + eps)
     spread = statistics.stdev(sums[:5])
-    got = decoupled_advantages(
-        torch.tensor(values, dtype=torch.float64),
-        torch.tensor(weights, dtype=torch.float64),
-        torch.tensor(valid),
-        torch.tensor(ids),
-        GroupMean(eps=eps),
-        eps=whole_eps,
-    )
+    given = [torch.tensor(numbers, dtype=torch.float64) for numbers in (values, weights)]
+    got = decoupled_advantages(*given, torch.tensor(valid), torch.tensor(ids), GroupMean(eps=eps), eps=whole_eps)
     want = torch.tensor([one / (spread + whole_eps) for one in sums], dtype=torch.float64)
     torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
     assert got[5] == 0 and (got[:5] != 0).all()
@@ -144,8 +138,7 @@ def test_failures_change_nothing_for_the_rest(kind: RowAdvantages) -> None:
     padded = torch.full((5, 8), math.inf, dtype=torch.float64)
     padded[valid] = rewards.flatten()
     got = over(kind, padded, valid)
-    want = over(kind, rewards)
-    torch.testing.assert_close(got[valid].view(5, 6), want, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(got[valid].view(5, 6), over(kind, rewards), rtol=1e-13, atol=1e-13)
     assert not got[~valid].any()
 
 
@@ -194,12 +187,8 @@ def test_batch_advantages_of_two_ranks_equal_those_of_one(kind: GroupMean, group
     of_all = over(kind, rewards.view(groups, -1)).flatten()
     groups = -(-rows * groups // len(rewards))
     mine, other = rewards[:rows], rewards[rows:]
-    replies = iter(
-        [
-            torch.stack([other.sum(), torch.tensor(float(len(other)), dtype=torch.float64)]),
-            (other - rewards.mean()).square().sum().reshape(1),
-        ]
-    )
+    count = torch.tensor(len(other), dtype=torch.float64)
+    replies = iter([torch.stack([other.sum(), count]), (other - rewards.mean()).square().sum().reshape(1)])
     kind.sum_over_ranks = lambda local: local + next(replies)
     got = over(kind, mine.view(groups, -1)).flatten()
     torch.testing.assert_close(got, of_all[: len(got)], rtol=1e-12, atol=1e-12)

@@ -13,7 +13,7 @@ from support.families import config_of
 from support.moved_weights import disturb
 from support.sampling import KEY, sample
 from support.small_runs import EvenBytes, fit, weights
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2, loaded
 
 from lit_rl.data.prompts import chat_messages
 from lit_rl.engines import InProcess
@@ -27,18 +27,12 @@ from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Problem, Sampling, StopReason
 
 
-def loaded(*arguments: Any, **options: Any) -> CausalLM:
-    policy = CausalLM(*arguments, **options)
-    policy.load()
-    return policy
-
-
 @pytest.fixture(params=["qwen2", "gpt2", "gpt2-lora"])
 def tiny_policy(request: pytest.FixtureRequest, byte_tokenizer: str) -> CausalLM:
     """A loaded policy with random weights; adapters are not zero."""
     config = config_of(request.param.removesuffix("-lora"))
     lora = LoRA(rank=2) if request.param == "gpt2-lora" else None
-    policy = loaded(config=config, tokenizer=byte_tokenizer, lora=lora, probe=False)
+    policy = loaded(byte_tokenizer, config=config, lora=lora, probe=False)
     if lora is not None:
         disturb(policy, 0, 0.2)
     return policy
@@ -139,7 +133,7 @@ def test_reference_of_a_full_policy_stays_when_the_policy_moves(tiny_policy: Cau
 
 def test_reference_of_new_adapters_is_the_base_and_switching_keeps_requires_grad(byte_tokenizer: str) -> None:
     """Items 45, 46."""
-    policy = loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2))
+    policy = loaded(byte_tokenizer, lora=LoRA(rank=2))
     done = sample(policy, problems("a"), max_tokens=4)
     start = policy.logprobs(done).detach()
     disturb(policy, 0, 0.2)
@@ -157,11 +151,11 @@ def test_a_policy_that_starts_from_a_trained_adapter_has_that_adapter_as_referen
     byte_tokenizer: str, tmp_path: Path
 ) -> None:
     """Item 45: KL is 0 at the start, although the adapter is not zero."""
-    loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer).save_pretrained(tmp_path / "base")
-    first = loaded(str(tmp_path / "base"), lora=LoRA(rank=2))
+    loaded(byte_tokenizer).save_pretrained(tmp_path / "base")
+    first = loaded(model=str(tmp_path / "base"), lora=LoRA(rank=2))
     disturb(first, 0, 0.2)
     first.save_pretrained(tmp_path / "adapter")
-    policy = loaded(str(tmp_path / "adapter"), tokenizer=byte_tokenizer)
+    policy = loaded(byte_tokenizer, model=str(tmp_path / "adapter"))
     require_frozen_reference(policy)
     reference = policy.make_reference()
     done = sample(policy, problems("a"), max_tokens=4)
@@ -181,7 +175,7 @@ def test_rows_of_one_turn_and_of_several_end_with_the_positions(
 ) -> None:
     """Long RoPE changes its frequencies there, also for the short rows of a batch."""
     template = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}\n{% endfor %}a:"
-    policy = loaded(config=config_of(family), tokenizer=byte_tokenizer, chat_template=template)
+    policy = loaded(byte_tokenizer, config=config_of(family), chat_template=template)
     policy.codec.eos_ids = frozenset(range(101, 121))  # many, so that a row of random words ends soon
     made = [chat_messages(text) if is_chat else text for text in ("x" * (positions - 6), "ab")]
     both = [Problem(f"{i}", prompt, TokenTarget()) for i, prompt in enumerate(made)]
@@ -193,10 +187,9 @@ def test_rows_of_one_turn_and_of_several_end_with_the_positions(
         gap = (policy.logprobs(rows) - rows.sampler_logprobs).where(rows.completion_mask, 0.0)
         assert gap.abs().max() < 1e-5
     long = Problem("long", chat_messages("x" * positions) if is_chat else "x" * positions, TokenTarget())
+    said = rf"problem long: expected fewer than the {positions} tokens .*, got \d+"
     for ask in (policy.complete, lambda p: sample_rows(policy, InProcess(), None, p, Sampling(), KEY)):
-        with pytest.raises(
-            ArgumentError, match=rf"problem long: expected fewer than the {positions} tokens .*, got \d+"
-        ):
+        with pytest.raises(ArgumentError, match=said):
             ask([both[1], long])
 
 
@@ -204,9 +197,8 @@ def test_a_policy_from_scratch_is_the_same_each_time(byte_tokenizer: str) -> Non
     made = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        made.append(loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2), probe=False))
-    for one, other in zip(*(policy.parameters() for policy in made), strict=True):
-        assert torch.equal(one, other)
+        made.append(loaded(byte_tokenizer, lora=LoRA(rank=2), probe=False).parameters())
+    assert all(map(torch.equal, *made))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +214,7 @@ def test_a_field_that_the_model_does_not_have_is_refused(
     byte_tokenizer: str, model_type: str, given: dict[str, Any], remedy: str
 ) -> None:
     with pytest.raises(ArgumentError) as caught:
-        loaded(config=config_of(model_type) | given, tokenizer=byte_tokenizer)
+        loaded(byte_tokenizer, config=config_of(model_type) | given)
     assert str(caught.value) == f"model.policy.config: expected fields of {remedy}"
 
 
@@ -230,22 +222,21 @@ def test_a_field_that_the_model_does_not_have_is_refused(
 def test_all_fields_of_a_saved_model_are_taken(byte_tokenizer: str, model_type: str) -> None:
     """Those that an older version of transformers saved, and those of any model, too."""
     small = config_of(model_type)
-    saved = loaded(config=small, tokenizer=byte_tokenizer, probe=False).model.config
+    saved = loaded(byte_tokenizer, config=small, probe=False).model.config
     older = {"torch_dtype": "float32", "auto_map": {}, "tie_word_embeddings": True, "attn_implementation": "eager"}
     if hasattr(saved, "rope_parameters") and model_type != "gemma3_text":
         older |= {"rope_theta": 5000.0, "rope_scaling": None}
-    again = loaded(config=saved.to_dict() | older, tokenizer=byte_tokenizer, probe=False).model.config
+    again = loaded(byte_tokenizer, config=saved.to_dict() | older, probe=False).model.config
     assert [getattr(again, name) for name in small] == [getattr(saved, name) for name in small]
 
 
 @pytest.mark.parametrize("model_type", ["llama", "qwen2"])
 def test_a_saved_policy_reads_the_same_tokens_again(tmp_path: Path, model_type: str) -> None:
     """Transformers 5 sets the declared tokenizer of some model types aside."""
-    basics = "package:lit_rl.data/basics/tokenizer"
-    policy = loaded(config=TINY_QWEN2 | {"model_type": model_type}, tokenizer=basics)
+    policy = loaded("package:lit_rl.data/basics/tokenizer", config=TINY_QWEN2 | {"model_type": model_type})
     text = "def f(x1):\n    return  x1 >= 42"
     policy.save_pretrained(tmp_path)
-    again = loaded(str(tmp_path))
+    again = loaded(model=str(tmp_path))
     assert again.tokenizer(text)["input_ids"] == policy.tokenizer(text)["input_ids"]
     done = sample(policy, problems("abc"), temperature=0.0, max_tokens=8)
     assert sample(again, problems("abc"), temperature=0.0, max_tokens=8).texts == done.texts
@@ -258,19 +249,14 @@ def test_activations_are_computed_again_in_updates_and_nothing_else_changes(
 
     def run(gradient_checkpointing: bool) -> tuple[torch.Tensor, int]:
         options: dict[str, Any] = {"lora": LoRA(rank=2), "dtype": "float64", "probe": False}
-        options["gradient_checkpointing"] = gradient_checkpointing
-        policy = loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer, **options)
-        calls = 0
-
-        def count(*_: Any) -> None:
-            nonlocal calls
-            calls += torch.is_grad_enabled()
-
-        policy.model.get_base_model().get_decoder().layers[1].mlp.register_forward_pre_hook(count)
+        policy = loaded(byte_tokenizer, gradient_checkpointing=gradient_checkpointing, **options)
+        calls: list[bool] = []
+        layer = policy.model.get_base_model().get_decoder().layers[1]
+        layer.mlp.register_forward_pre_hook(lambda *_: calls.append(torch.is_grad_enabled()))
         sampling = Sampling(num_samples=4, max_tokens=6)
         module = GRPO(policy, rewards=[EvenBytes()], sampling=sampling, max_rollouts=1)
         fit(module, tmp_path)
-        return weights(module), calls
+        return weights(module), sum(calls)
 
     plain, once = run(False)
     again, twice = run(True)
@@ -279,21 +265,14 @@ def test_activations_are_computed_again_in_updates_and_nothing_else_changes(
 
 
 def test_a_critic_of_its_own_computes_activations_again_as_its_policy_does(byte_tokenizer: str) -> None:
-    calls = []
+    calls: list[Any] = []
     for way in (False, True, "offload"):
-        policy = loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer, gradient_checkpointing=way)
-        critic = SeparateCritic()
+        policy, critic = loaded(byte_tokenizer, gradient_checkpointing=way), SeparateCritic()
         critic.load(policy)
-        calls.append(0)
-
-        def count(*_: Any) -> None:
-            calls[-1] += 1
-
-        assert critic.trunk is not None
-        critic.trunk["model"].model.layers[1].mlp.register_forward_pre_hook(count)
+        critic.trunk["model"].model.layers[1].mlp.register_forward_pre_hook(lambda *_, way=way: calls.append(way))
         values, _ = critic(sample(policy, problems("abc")))
         values.sum().backward()
-    assert calls == [1, 2, 2]
+    assert calls == [False, True, True, "offload", "offload"]
 
 
 def require_frozen_reference(policy: CausalLM) -> None:
@@ -305,7 +284,7 @@ def require_frozen_reference(policy: CausalLM) -> None:
 
 def test_a_reference_adapter_that_will_move_never_learns(byte_tokenizer: str) -> None:
     """Item 48."""
-    policy = loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2), probe=False)
+    policy = loaded(byte_tokenizer, lora=LoRA(rank=2), probe=False)
     policy.make_reference(will_refresh=True).refresh()
     require_frozen_reference(policy)
 
@@ -313,5 +292,5 @@ def test_a_reference_adapter_that_will_move_never_learns(byte_tokenizer: str) ->
 def test_attention_of_a_loaded_policy_is_never_cudnns(byte_tokenizer: str) -> None:
     """Item 80: its gradients of masked rows are NaN on some cards; test_gpu.py has the gradients themselves."""
     torch.backends.cuda.enable_cudnn_sdp(True)
-    loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer)
+    loaded(byte_tokenizer)
     assert not torch.backends.cuda.cudnn_sdp_enabled()

@@ -13,6 +13,7 @@ import pytest
 import torch
 from support.families import CHECKS_THAT_RAISE, FAMILIES, QUICK, SHORT, UNADAPTED, config_of
 from support.sampling import sample
+from support.tiny_models import loaded
 
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
@@ -33,10 +34,9 @@ def problems(*prompts: str) -> list[Problem]:
     return [Problem(prompt, prompt, TokenTarget()) for prompt in prompts]
 
 
-def loaded(family: str, tokenizer: str, lora: bool = False) -> CausalLM:
+def probed(family: str, tokenizer: str, lora: bool = False) -> CausalLM:
     """A policy whose weights have a real size, adapters included; the probe has seen them."""
-    policy = CausalLM(config=config_of(family), tokenizer=tokenizer, lora=LoRA(rank=2) if lora else None, probe=False)
-    policy.load()
+    policy = loaded(tokenizer, config=config_of(family), lora=LoRA(rank=2) if lora else None, probe=False)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in policy.parameters():
@@ -69,11 +69,11 @@ def row_of(family: str, tokenizer: str) -> str:
     name, remark = config["model_type"], SHORT.get(family, "")
     if family in CHECKS_THAT_RAISE:
         with pytest.raises((UnsupportedModelError, ValueError), match=CHECKS_THAT_RAISE[family]):
-            loaded(family, tokenizer)
+            probed(family, tokenizer)
         return f"| {name} | no | refused: {CHECKS_THAT_RAISE[family]} |"
     adapts = family not in UNADAPTED
     for lora in (False, True)[: 1 + adapts]:
-        policy = loaded(family, tokenizer, lora)
+        policy = probed(family, tokenizer, lora)
         with torch.no_grad(), eval_mode(policy):
             require_greedy_is_generate(policy)
             done = sampled(policy)

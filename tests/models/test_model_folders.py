@@ -13,12 +13,8 @@ import yaml
 from lightning.pytorch.callbacks import ModelCheckpoint
 from support.ranks import on_ranks
 from support.small_runs import EvenBytes, Words, fit
-from support.tiny_models import TINY_QWEN2
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    GenerationConfig,
-)
+from support.tiny_models import TINY_QWEN2, loaded
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.cli.export import build_policy, load_run_config, model_card_text
@@ -45,18 +41,9 @@ def config(tmp_path: Path, tokenizer: str, *, lora: bool, strategy: str) -> str:
     adapters = {"rank": 2} if lora else None
     policy = at("lit_rl.models.CausalLM", model=str(tmp_path / "base"), tokenizer=tokenizer, lora=adapters)
     saves = at("lit_rl.callbacks.Checkpointing", folder=str(tmp_path / "run"))
-    trainer = {
-        "accelerator": "cpu",
-        "strategy": strategy,
-        "devices": 2 if strategy == "fsdp2" else 1,
-        "max_epochs": -1,
-        "logger": False,
-        "enable_progress_bar": False,
-        "default_root_dir": str(tmp_path),
-        "val_check_interval": 2,
-        "check_val_every_n_epoch": None,
-        "callbacks": [saves, at("lit_rl.callbacks.ExecutionEvaluation")],
-    }
+    trainer = {"accelerator": "cpu", "strategy": strategy, "devices": 2 if strategy == "fsdp2" else 1}
+    trainer |= {"logger": False, "enable_progress_bar": False, "default_root_dir": str(tmp_path)}
+    trainer |= {"val_check_interval": 2, "callbacks": [saves, at("lit_rl.callbacks.ExecutionEvaluation")]}
     model = at(
         "lit_rl.modules.PPO",
         policy=policy,
@@ -73,8 +60,7 @@ def config(tmp_path: Path, tokenizer: str, *, lora: bool, strategy: str) -> str:
 
 
 def saved_base(tokenizer: str, folder: Path) -> CausalLM:
-    base = CausalLM(config=TINY_QWEN2, tokenizer=tokenizer)
-    base.load()
+    base = loaded(tokenizer)
     base.save_pretrained(folder / "base")
     return base
 
@@ -111,8 +97,7 @@ def test_an_exported_folder_writes_what_the_trained_policy_writes(
 
     trained = on_ranks(train)[0] if strategy == "fsdp2" else train()
     start = greedy(base.model, tokenizer)
-    live = CausalLM(str(tmp_path / "base"), tokenizer=byte_tokenizer, lora=LoRA(rank=2) if lora else None)
-    live.load()
+    live = loaded(byte_tokenizer, model=str(tmp_path / "base"), lora=LoRA(rank=2) if lora else None)
     load_weights(live, {f"policy.{n}": torch.from_numpy(w) for n, w in trained.items() if ".critic." not in n})
     expected = greedy(live.model, tokenizer)
     assert expected != start
@@ -131,13 +116,9 @@ def test_a_run_made_in_python_is_exported_from_its_checkpoint(
 ) -> None:
     base = saved_base(byte_tokenizer, tmp_path)
     policy = CausalLM(str(tmp_path / "base"), tokenizer=byte_tokenizer, lora=lora)
-    module = GRPO(
-        policy,
-        sampling=Sampling(num_samples=4, max_tokens=6),
-        rewards=[EvenBytes()],
-        update=UpdateConfig(optimizer=lambda params: torch.optim.SGD(params, lr=5.0)),
-        max_rollouts=3,
-    )
+    update = UpdateConfig(optimizer=lambda params: torch.optim.SGD(params, lr=5.0))
+    sampling = Sampling(num_samples=4, max_tokens=6)
+    module = GRPO(policy, sampling=sampling, rewards=[EvenBytes()], update=update, max_rollouts=3)
     run = tmp_path / "run"
     theirs = ModelCheckpoint(run, filename="last", every_n_train_steps=3)
     fit(module, tmp_path, callbacks=[Checkpointing(run) if saver == "ours" else theirs], enable_checkpointing=True)
@@ -181,10 +162,9 @@ class Chats(Words):
 
 def test_a_card_asks_with_all_that_the_chats_of_the_problems_share() -> None:
     described = describe_task(Chats())
-    assert described is not None
     assert described["chat"] == [*Chats.shown, {"role": "user", "content": "Write f{prompt}. End with a dot."}]
     instructed = describe_task(Basics(form="instruct", num_train_problems=26, num_validation_problems=26))
-    assert instructed is not None and "Python function" in instructed["chat"][-1]["content"]
+    assert "Python function" in instructed["chat"][-1]["content"]
 
 
 def test_what_decides_over_the_weights_is_kept_whatever_its_type(byte_tokenizer: str) -> None:
@@ -231,8 +211,7 @@ def test_a_converted_file_is_a_plain_model_that_adapters_can_be_trained_on(
     convert_gguf(str(tmp_path / "tiny.gguf"), str(tmp_path / "model"))
     monkeypatch.undo()
     assert "quantization_config" not in json.loads((tmp_path / "model" / "config.json").read_text())
-    policy = CausalLM(str(tmp_path / "model"), lora=LoRA(rank=2))
-    policy.load()
+    policy = loaded(model=str(tmp_path / "model"), lora=LoRA(rank=2))
     assert greedy(policy.model, tokenizer) == greedy(unpacked, tokenizer)
 
 

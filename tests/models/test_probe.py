@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from support.families import config_of
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2, loaded
 
 from lit_rl.errors import ArgumentError
 from lit_rl.math.linear_head import LinearHead
@@ -18,8 +18,8 @@ from lit_rl.models.family import UnsupportedModelError, check_projection, decode
 GPT2 = config_of("gpt2")
 
 
-def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: Any) -> CausalLM:
-    return CausalLM(config=config, tokenizer=tokenizer, share_prompts=False, **arguments)
+def alone(tokenizer: str, config: dict[str, Any] = GPT2, **options: Any) -> CausalLM:
+    return loaded(tokenizer, config=config, share_prompts=False, **options)
 
 
 def test_positions_that_the_sampler_leaves_out_are_noticed(
@@ -27,8 +27,8 @@ def test_positions_that_the_sampler_leaves_out_are_noticed(
 ) -> None:
     monkeypatch.setattr(decoding, "accepts", lambda model, name: name == "logits_to_keep")
     with pytest.raises(UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* probe to false"):
-        built(byte_tokenizer, lora=LoRA(rank=2)).load()
-    built(byte_tokenizer, probe=False).load()
+        alone(byte_tokenizer, lora=LoRA(rank=2))
+    alone(byte_tokenizer, probe=False)
 
 
 def test_wrong_positions_after_rows_left_the_batch_are_noticed(
@@ -41,8 +41,7 @@ def test_wrong_positions_after_rows_left_the_batch_are_noticed(
 
     keeps = Decoding.keep_rows
     monkeypatch.setattr(Decoding, "keep_rows", forgets_positions)
-    policy = built(byte_tokenizer, probe=False)
-    policy.load()
+    policy = alone(byte_tokenizer, probe=False)
     with torch.no_grad():  # rows of the probe must differ in positions, and positions must matter
         policy.model.transformer.wpe.weight.mul_(10)
     monkeypatch.setattr(probe, "_PROMPT_TOKENS", (11, 3))
@@ -53,7 +52,7 @@ def test_wrong_positions_after_rows_left_the_batch_are_noticed(
 def test_a_tokenizer_larger_than_the_embedding_is_refused(byte_tokenizer: str) -> None:
     """Ids go up to 257, that of the pad token."""
     with pytest.raises(ArgumentError, match=r"tokenizer: expected ids below 257, .* of 258; give the tokenizer"):
-        built(byte_tokenizer, GPT2 | {"vocab_size": 257}).load()
+        alone(byte_tokenizer, GPT2 | {"vocab_size": 257})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +67,7 @@ def test_a_tokenizer_larger_than_the_embedding_is_refused(byte_tokenizer: str) -
 )
 def test_logits_are_the_models_own(byte_tokenizer: str, family: str, setting: dict[str, float]) -> None:
     """Each setting changes the logits by more than half."""
-    model = loaded(byte_tokenizer, config_of(family) | setting)
+    model = model_of(byte_tokenizer, config_of(family) | setting)
     ids = torch.arange(1, 9)[None]
     with torch.no_grad():
         hidden = decoder_of(model)(input_ids=ids).last_hidden_state[0]
@@ -79,16 +78,14 @@ def test_logits_are_the_models_own(byte_tokenizer: str, family: str, setting: di
     assert not setting or (plain - own).abs().max() > 0.3 * own.abs().max()
 
 
-def loaded(tokenizer: str, config: dict[str, Any], **arguments: Any) -> Any:
-    policy = CausalLM(config=config, tokenizer=tokenizer, **({"probe": False, "share_prompts": False} | arguments))
-    policy.load()
-    return policy.model.eval()
+def model_of(tokenizer: str, config: dict[str, Any], **options: Any) -> Any:
+    return alone(tokenizer, config, probe=False, **options).model.eval()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_logits_that_nobody_knows_how_to_make_are_refused(byte_tokenizer: str, dtype: str) -> None:
     """A tenth more is past rounding, in bfloat16 too."""
-    model = loaded(byte_tokenizer, TINY_QWEN2, dtype=dtype)
+    model = model_of(byte_tokenizer, TINY_QWEN2, dtype=dtype)
     check_projection(model)
 
     def scaled(module: Any, args: Any, output: Any) -> None:
@@ -101,14 +98,14 @@ def test_logits_that_nobody_knows_how_to_make_are_refused(byte_tokenizer: str, d
 
 def test_a_policy_with_unknown_logits_does_not_load_even_without_a_probe(byte_tokenizer: str) -> None:
     with pytest.raises(UnsupportedModelError, match="not its output matrix"):
-        loaded(byte_tokenizer, config_of("granite") | {"model_type": "hyperclovax"}, probe=False)
+        model_of(byte_tokenizer, config_of("granite") | {"model_type": "hyperclovax"})
 
 
 def test_an_output_layer_that_does_more_is_called(byte_tokenizer: str) -> None:
     """Adapters on it, and hooks."""
-    adapted = loaded(byte_tokenizer, TINY_QWEN2, lora=LoRA(rank=2, target_modules=["lm_head"]))
+    adapted = model_of(byte_tokenizer, TINY_QWEN2, lora=LoRA(rank=2, target_modules=["lm_head"]))
     assert not isinstance(output_projection(adapted), LinearHead)
-    hooked = loaded(byte_tokenizer, TINY_QWEN2)
+    hooked = model_of(byte_tokenizer, TINY_QWEN2)
     hidden = torch.randn(3, hooked.config.hidden_size)
     before = output_projection(hooked)(hidden)
     hooked.get_output_embeddings().register_forward_hook(lambda module, args, output: output + 1)

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from support.sampling import sample
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2, loaded
 from transformers import GenerationConfig
 
 import lit_rl.models.sampling
 from lit_rl.data import Corridor, Sorting
 from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy, ToyPolicy, distances_to_goal
-from lit_rl.models import CausalLM
 from lit_rl.models.sampling import RowRandom, choose_tokens
 from lit_rl.types import Sampling, StopReason
 
@@ -77,13 +76,10 @@ def test_a_rows_random_numbers_never_repeat_and_are_its_own() -> None:
 
 def test_every_eos_id_of_model_and_tokenizer_ends_a_completion(byte_tokenizer: str, tmp_path: Path) -> None:
     """Item 8: chat models list several in their generation config alone."""
-    first = CausalLM(config=TINY_QWEN2 | {"eos_token_id": 70}, tokenizer=byte_tokenizer)
-    first.load()
+    first = loaded(byte_tokenizer, config=TINY_QWEN2 | {"eos_token_id": 70})
     first.model.generation_config = GenerationConfig(eos_token_id=[65, 66])
     first.save_pretrained(tmp_path)
-    policy = CausalLM(str(tmp_path))
-    policy.load()
-    assert policy.codec.eos_ids == {65, 66, 70, 256}
+    assert loaded(model=str(tmp_path)).codec.eos_ids == {65, 66, 70, 256}
 
 
 def walker() -> ToyPolicy:

@@ -10,9 +10,10 @@ import pytest
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from support.moved_weights import disturb
 from support.ranks import on_ranks
 from support.sampling import sample
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2, loaded
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -42,17 +43,14 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 
 
-def loaded(tokenizer: str, family: str = "qwen2", lora: bool = False) -> CausalLM:
+def policy_of(tokenizer: str, family: str = "qwen2", lora: bool = False) -> CausalLM:
+    """A policy whose adapters are not zero."""
     config = TINY_QWEN2 | FAMILIES[family] | {"model_type": family}
     if family == "gpt_neox":
         del config["num_key_value_heads"]
-    policy = CausalLM(config=config, tokenizer=tokenizer, lora=LoRA(rank=2) if lora else None, probe=False)
-    policy.load()
+    policy = loaded(tokenizer, config=config, lora=LoRA(rank=2) if lora else None, probe=False)
     if lora:
-        with torch.no_grad():
-            for name, parameter in policy.named_parameters():
-                if ".lora_B." in name:
-                    parameter.normal_(0, 0.1, generator=torch.Generator().manual_seed(len(name)))
+        disturb(policy, 0, 0.1)
     return policy
 
 
@@ -70,7 +68,7 @@ def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor
 @pytest.mark.parametrize("family", FAMILIES)
 def test_names_and_values_are_those_that_transformers_writes(byte_tokenizer: str, tmp_path: Path, family: str) -> None:
     """Experts of mixtures are fused in memory and apart on the disk; tied weights come once."""
-    policy = loaded(byte_tokenizer, family)
+    policy = policy_of(byte_tokenizer, family)
     pairs = list(full_weights(policy))
     assert len(pairs) == len(dict(pairs))
     assert_same(dict(pairs), on_disk(policy.model, tmp_path))
@@ -81,7 +79,7 @@ def test_names_and_values_are_those_that_transformers_writes(byte_tokenizer: str
 
 
 def test_adapters_are_merged_and_the_policy_stays_as_it_was(byte_tokenizer: str, tmp_path: Path) -> None:
-    policy = loaded(byte_tokenizer, lora=True)
+    policy = policy_of(byte_tokenizer, lora=True)
     before = {name: parameter.detach().clone() for name, parameter in policy.named_parameters()}
     found = {name: tensor.clone() for name, tensor in full_weights(policy)}
     assert_same(before, {name: parameter.detach() for name, parameter in policy.named_parameters()})
@@ -94,11 +92,16 @@ def base_and_adapter(policy: CausalLM) -> tuple[dict[str, torch.Tensor], dict[st
     return base, adapter
 
 
-def shards_as_whole(tokenizer: str, lora: bool) -> bool:
+def sharded(tokenizer: str, **options: Any) -> CausalLM:
     torch.distributed.init_process_group("gloo")
-    alone, policy = loaded(tokenizer, "llama", lora), loaded(tokenizer, "llama", lora)
+    policy = policy_of(tokenizer, **options)
     policy.make_reference()
     shard(policy, init_device_mesh("cpu", (torch.distributed.get_world_size(),)))
+    return policy
+
+
+def shards_as_whole(tokenizer: str, lora: bool) -> bool:
+    alone, policy = policy_of(tokenizer, "llama", lora), sharded(tokenizer, family="llama", lora=lora)
     kept = [parameter.to_local().clone() for parameter in policy.parameters()]  # type: ignore[attr-defined]
     found = {name: tensor.clone() for name, tensor in full_weights(policy)}
     assert_same(found, dict(full_weights(alone)))
@@ -119,7 +122,7 @@ def test_shards_of_two_ranks_become_whole_unit_by_unit(byte_tokenizer: str, lora
 def test_a_toy_and_a_dora_adapter_are_refused(byte_tokenizer: str) -> None:
     with pytest.raises(ValueError, match="policy of VLLM: expected CausalLM, got CorridorPolicy"):
         language_model_to_copy(CorridorPolicy(num_cells=1), "VLLM", merge=True)
-    policy = loaded(byte_tokenizer, lora=True)
+    policy = policy_of(byte_tokenizer, lora=True)
     policy.model.peft_config[POLICY].use_dora = True
     with pytest.raises(ValueError, match="merges plain LoRA adapters, got LORA with use_dora"):
         language_model_to_copy(policy, "VLLM", merge=True)
@@ -131,14 +134,11 @@ def test_the_adapter_alone_is_what_peft_reads_on_the_base_that_travels_once(
     """With layers of other ranks and scales, which the file's one rank and scale of 1 must not change."""
     from peft import LoraConfig, PeftModel, get_peft_model
 
-    alone, policy = loaded(byte_tokenizer), loaded(byte_tokenizer)
+    alone, policy = policy_of(byte_tokenizer), policy_of(byte_tokenizer)
     patterns = {"rank_pattern": {"q_proj": 3}, "alpha_pattern": {"up_proj": 5.0}}
     config = LoraConfig(r=2, lora_alpha=7, use_rslora=True, target_modules="all-linear", **patterns)
     policy.model = get_peft_model(policy.model, config, adapter_name=POLICY)
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            if parameter.requires_grad:
-                parameter.normal_(0, 0.1, generator=torch.Generator().manual_seed(parameter.numel()))
+    disturb(policy, 0, 0.1)
     assert_same(base_and_adapter(policy)[0], on_disk(alone.model, tmp_path / "base"))
     size = write_adapter(adapter_weights(policy), tmp_path / "adapter", config)
     assert size == sum(4 * one.numel() for one in policy.parameters() if one.requires_grad)
@@ -150,7 +150,7 @@ def test_the_adapter_alone_is_what_peft_reads_on_the_base_that_travels_once(
 
 
 def test_a_policy_that_learns_more_than_its_matrices_is_refused_unless_they_are_merged(byte_tokenizer: str) -> None:
-    policy = loaded(byte_tokenizer, lora=True)
+    policy = policy_of(byte_tokenizer, lora=True)
     policy.model.base_model.model.model.norm.weight.requires_grad_()
     with pytest.raises(ValueError, match=r"policy also trains base_model.model.model.norm.weight: set merge_adapters"):
         language_model_to_copy(policy, "VLLM", merge=False)
@@ -179,20 +179,12 @@ def problems(*prompts: str) -> list[Problem]:
     return [Problem(prompt, prompt, TokenTarget()) for prompt in prompts]
 
 
-def sharded(tokenizer: str, **kwargs: Any) -> CausalLM:
-    torch.distributed.init_process_group("gloo")
-    policy = loaded(tokenizer, **kwargs)
-    policy.make_reference()
-    shard(policy, init_device_mesh("cpu", (torch.distributed.get_world_size(),)))
-    return policy
-
-
 def test_layers_are_the_items_of_the_outermost_lists(tiny_policy: CausalLM, byte_tokenizer: str) -> None:
     experts = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
     model = nn.Sequential(nn.ModuleList([nn.Sequential(experts), nn.Linear(2, 2)]))
     assert layers_of(model) == list(model[0])
-    assert [type(layer).__name__ for layer in layers_of(tiny_policy)] == ["Qwen2DecoderLayer"] * 2
-    assert [type(layer).__name__ for layer in layers_of(loaded(byte_tokenizer, lora=True))] == ["Qwen2DecoderLayer"] * 2
+    for policy in (tiny_policy, policy_of(byte_tokenizer, lora=True)):
+        assert [type(layer).__name__ for layer in layers_of(policy)] == ["Qwen2DecoderLayer"] * 2
 
 
 @pytest.mark.parametrize("lora", [False, True])
@@ -200,7 +192,7 @@ def test_ranks_that_sample_other_numbers_of_rows_and_tokens_do_not_wait_for_each
     byte_tokenizer: str, lora: bool
 ) -> None:
     """Items 46, 52: one rank samples, the other has nothing to do; then both score, as policy and as reference."""
-    alone = loaded(byte_tokenizer, lora=lora)
+    alone = policy_of(byte_tokenizer, lora=lora)
     expected = sample(alone, problems("a", "hello"), num_samples=2, max_tokens=9)
 
     def on_two() -> Any:

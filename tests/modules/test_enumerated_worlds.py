@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from support.enumerated import ONE_SUM, AnswerReward, PrefixPolicy, expected_gradient, gradient, rollout_of
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import loaded
 
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, make_pairs, write_pairs
 from lit_rl.errors import UsageError
@@ -19,7 +20,6 @@ from lit_rl.execution.checks import AssertTests, TokenTarget
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.math.advantages import BatchMean, GroupMean, LeaveOneOut, MaxRewards, NoBaseline
 from lit_rl.math.losses import Clipped, ImportanceSampling, PolicyGradient, Tokens, TruncatedWeights
-from lit_rl.models import CausalLM
 from lit_rl.models.critic import SeparateCritic
 from lit_rl.models.reference import FrozenCopy
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutConfig, UpdateConfig
@@ -64,15 +64,8 @@ def test_a_row_that_has_nothing_to_be_compared_with_has_no_advantage() -> None:
     expected = LeaveOneOut("none").expected(scores, valid, torch.tensor(ids))
     assert expected.isnan().tolist() == [True, True, False, False] and expected[2:].tolist() == [7.0, 2.0]
     assert BatchMean("none").expected(scores[:1], valid[:1], torch.tensor([4])).isnan().all()
-    policy = PrefixPolicy()
-    lone = REINFORCE(
-        policy,
-        [AnswerReward(first_token_decides)],
-        objective=PLAIN,
-        baseline=LeaveOneOut("none"),
-        gamma=0.5,
-        sampling=TWO,
-    )
+    policy, options = PrefixPolicy(), {"baseline": LeaveOneOut("none"), "gamma": 0.5, "sampling": TWO}
+    lone = REINFORCE(policy, [AnswerReward(first_token_decides)], objective=PLAIN, **options)
     assert gradient(lone, rollout_of(policy, [(1, 0, 1)])).abs().max() == 0
 
 
@@ -80,10 +73,8 @@ def test_the_best_of_negative_rewards_is_refused() -> None:
     """Item 84: the better of two failures would become less likely than the worse one."""
     with pytest.raises(UsageError, match="MaxRewards needs rewards of at least 0"):
         MaxRewards()(torch.tensor([-0.3, -1.0]), torch.tensor([True, True]), torch.tensor([1, 1]))
-    assert MaxRewards()(torch.tensor([2.0, -1.0]), torch.tensor([True, False]), torch.tensor([1, 1])).tolist() == [
-        2.0,
-        0.0,
-    ]
+    found = MaxRewards()(torch.tensor([2.0, -1.0]), torch.tensor([True, False]), torch.tensor([1, 1]))
+    assert found.tolist() == [2.0, 0.0]
 
 
 def with_reference(module: Any, reference: PrefixPolicy) -> Any:
@@ -100,14 +91,8 @@ def test_the_kl_in_the_loss_of_rows_that_older_weights_sampled_has_its_gradient(
     objective = Objective(PolicyGradient(), kl_coef=1.0, correction=TruncatedWeights(cap=1e9))
     if loss == "weighted":
         objective = Objective(ImportanceSampling(cap=1e9), kl_coef=1.0)
-    module = GRPO(
-        policy,
-        [AnswerReward(lambda answer: 0.0)],
-        baseline=NoBaseline(),
-        objective=objective,
-        update=ONE_SUM,
-        collect=RolloutConfig(staleness=1),
-    )
+    options = {"baseline": NoBaseline(), "update": ONE_SUM, "collect": RolloutConfig(staleness=1)}
+    module = GRPO(policy, [AnswerReward(lambda answer: 0.0)], objective=objective, **options)
     found = expected_gradient(with_reference(module, reference), 1, table)
     ours, theirs = policy.table.log_softmax(-1), reference.table.detach().log_softmax(-1)
     of_prefix = (ours.exp() * (ours - theirs)).sum(-1)
@@ -127,10 +112,9 @@ def test_a_reward_is_not_penalised_by_the_kl_of_an_older_sampler() -> None:
 
 def test_a_kl_in_the_reward_is_not_divided_by_the_spread_of_equal_rewards() -> None:
     """Item 84."""
-    penalty = Objective(kl_coef=1e-5, kl_in="reward")
     rewards = [AnswerReward(lambda answer: 0.0)]
     with pytest.raises(UsageError, match="kl_in reward and a baseline that divides by the spread"):
-        GRPO(PrefixPolicy(), rewards, objective=penalty)
+        GRPO(PrefixPolicy(), rewards, objective=Objective(kl_coef=1e-5, kl_in="reward"))
     policy, reference = PrefixPolicy(2, 2, 1), PrefixPolicy(2, 2, 5)
     moved = []
     for coef in (0.1, 0.2):
@@ -143,14 +127,11 @@ def test_a_kl_in_the_reward_is_not_divided_by_the_spread_of_equal_rewards() -> N
 def test_a_moving_average_of_bfloat16_weights_is_refused(tmp_path: Path, byte_tokenizer: str) -> None:
     """Item 84: steps of a share of 0.05 are below half of a bfloat16 step: the reference would stay where it was."""
     for dtype, share, is_refused in (("bfloat16", 0.05, True), ("float32", 0.05, False), ("bfloat16", 1.0, False)):
-        policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype=dtype)
-        policy.load()
         update = UpdateConfig(refresh_reference_every=1, refresh_reference_share=share)
-        module = GRPO(policy, [AnswerReward(first_token_decides)], objective=Objective(kl_coef=0.1), update=update)
-        if is_refused:
-            with pytest.raises(UsageError, match=r"refresh_reference_share 0.05 averages weights.*torch.bfloat16"):
-                module.logprobs.create_reference_if_needed()
-        else:
+        options = {"objective": Objective(kl_coef=0.1), "update": update}
+        module = GRPO(loaded(byte_tokenizer, dtype=dtype), [AnswerReward(first_token_decides)], **options)
+        said = r"refresh_reference_share 0.05 averages weights.*torch.bfloat16"
+        with pytest.raises(UsageError, match=said) if is_refused else nullcontext():
             module.logprobs.create_reference_if_needed()
 
 
@@ -162,8 +143,8 @@ def test_filtered_samples_for_training_are_warned_about() -> None:
 
 def test_the_bootstrap_of_cut_rows_does_not_swallow_the_penalty_for_being_cut(byte_tokenizer: str) -> None:
     """Item 84."""
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    make = partial(PPO, policy, critic=SeparateCritic(), critic_update=CriticConfig(bootstrap_truncated=True))
+    bootstrap = CriticConfig(bootstrap_truncated=True)
+    make = partial(PPO, loaded(byte_tokenizer), critic=SeparateCritic(), critic_update=bootstrap)
     with pytest.raises(UsageError, match=r"bootstrap_truncated replaces the reward of cut rows.* overlong included"):
         make([OverlongPenalty(16, 4)])
     make([OverlongPenalty(16, 4, weight=0.0), AnswerReward(first_token_decides)])
@@ -176,9 +157,7 @@ def test_dpo_learns_no_end_where_a_token_limit_was(tmp_path: Path, byte_tokenize
     assert (pair.chosen_finished, pair.rejected_finished) == (True, False)
     write_pairs(tmp_path / "pairs.jsonl", [pair, PreferencePair("q", "w", "ab", "cdef", 1.0, 0.0)])
     cut, whole = PreferencePairs(str(tmp_path / "pairs.jsonl")).problems("train")
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    policy.load()
-    module = DPO(policy)
+    module = DPO(loaded(byte_tokenizer))
     for one, lengths, truncated in ((cut, [3, 4], [False, True]), (whole, [3, 5], [False, False])):
         completions, _ = module.completions_and_group_size([one])
         assert completions.lengths.tolist() == lengths and completions.truncated.tolist() == truncated
@@ -187,14 +166,12 @@ def test_dpo_learns_no_end_where_a_token_limit_was(tmp_path: Path, byte_tokenize
 
 def test_sft_learns_no_end_of_a_completion_that_was_cut(byte_tokenizer: str) -> None:
     """Item 83: also where another policy's tokens are written anew; a plain demonstration ends."""
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    policy.load()
     turns = {name: SimpleNamespace(stop_reason=name) for name in ("length", "eos")}
     of_others = [
         {"demonstration": "abcd", "row": SimpleNamespace(turns=[turn], prompt_ids=(1, 2))} for turn in turns.values()
     ]
     problems = [Problem("p", "w", TokenTarget(), fields=fields) for fields in (*of_others, {"demonstration": "ab"})]
-    completions, _ = SFT(policy).completions_and_group_size(problems)
+    completions, _ = SFT(loaded(byte_tokenizer)).completions_and_group_size(problems)
     assert completions.lengths.tolist() == [4, 5, 3] and completions.truncated.tolist() == [True, False, False]
 
 
@@ -212,15 +189,12 @@ def test_repairs_are_counted_among_rows_that_were_judged_twice() -> None:
     lost, failed, passed = (Outcome(v) for v in (Verdict.INFRASTRUCTURE_FAILURE, Verdict.EXCEPTION, Verdict.PASSED))
     ends = list(product((failed, lost), (passed, failed, lost)))  # one of the two judged failures was repaired
 
-    class TwoTurns:
-        max_turns = 2
-        judgements = ()
-        turn_judgements = ()
+    problem, program = Problem("p", "", AssertTests("assert f()")), Program("x", 0, 1, 0, False)
 
-        def judgements_after_turn(self, number: int) -> Any:
-            problem, program = Problem("p", "", AssertTests("assert f()")), Program("x", 0, 1, 0, False)
-            return [Judgement(problem, program, pair[number - 1]) for pair in ends]
+    def judged(number: int) -> list[Judgement]:
+        return [Judgement(problem, program, pair[number - 1]) for pair in ends]
 
+    two_turns: Any = SimpleNamespace(max_turns=2, judgements=(), turn_judgements=(), judgements_after_turn=judged)
     means = Means()
-    _add_turn_metrics(means, TwoTurns())  # type: ignore[arg-type]
+    _add_turn_metrics(means, two_turns)
     assert means.reduce(torch.device("cpu"))["turns/repaired_fraction"] == 0.5

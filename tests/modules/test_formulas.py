@@ -308,15 +308,9 @@ def drift(table: Table, row: Row, kind: str) -> list[float]:
     return [KINDS[kind](*token) for token in tokens]
 
 
-WITH_KL: list[tuple[str, float, float]] = [
-    ("k3", COEF, 0.125),
-    ("k2", COEF, 0),
-    ("k3", 0, 0.125),
-    ("k3_weighted", COEF, 0),
-]
-
-
-@pytest.mark.parametrize(("kind", "kl", "bonus"), WITH_KL)
+@pytest.mark.parametrize(
+    ("kind", "kl", "bonus"), [("k3", COEF, 0.125), ("k2", COEF, 0), ("k3", 0, 0.125), ("k3_weighted", COEF, 0)]
+)
 def test_a_kl_and_an_entropy_bonus_are_in_the_loss_of_every_row(
     tmp_path: Path, kind: Any, kl: float, bonus: float
 ) -> None:
@@ -390,23 +384,11 @@ def test_ppo_takes_the_steps_of_its_formula(tmp_path: Path, treatment: str, whit
     """Items 5, 58: KL in the reward, a value clip that bites in the second epoch, and a critic's weight."""
     critic = CorridorCritic(CELLS)
     critic.weights = embedding(VALUES)
-    module, logged = learned(
-        tmp_path,
-        PPO,
-        critic=critic,
-        objective=Objective(loss=CLIPPED, kl_coef=COEF),
-        gamma=GAMMA,
-        gae_lambda=LAMBDA,
-        whiten=whiten,
-        mask_truncated=treatment == "mask",
-        bootstrap_truncated=treatment == "bootstrap",
-        coef=WEIGHT,
-        value_clip=CLIP,
-        critic_gradient_clip_norm=None,
-        critic_learning_rate=None,
-        epochs=2,
-        aggregate="sequence_mean",
-    )
+    options: dict[str, Any] = {"objective": Objective(loss=CLIPPED, kl_coef=COEF), "gamma": GAMMA, "whiten": whiten}
+    options |= {"gae_lambda": LAMBDA, "coef": WEIGHT, "value_clip": CLIP, "aggregate": "sequence_mean", "epochs": 2}
+    options |= {"critic_gradient_clip_norm": None, "critic_learning_rate": None}
+    options |= {"mask_truncated": treatment == "mask", "bootstrap_truncated": treatment == "bootstrap"}
+    module, logged = learned(tmp_path, PPO, critic=critic, **options)
     advantages, returns = of_tokens(treatment)
     every = [a for of_row in advantages.values() for a in of_row]
     first_errors = [
@@ -452,14 +434,8 @@ class Walks(TaskDataModule):
 
 
 PAIRS = [
-    (chosen, rejected._replace(start=chosen.start))
-    for chosen, rejected in [
-        (ROWS[0], ROWS[3]),
-        (ROWS[5], ROWS[4]),
-        (ROWS[7], ROWS[8]),
-        (ROWS[9], ROWS[3]),
-        (ROWS[4], ROWS[6]),
-    ]
+    (ROWS[chosen], ROWS[rejected]._replace(start=ROWS[chosen].start))
+    for chosen, rejected in [(0, 3), (5, 4), (7, 8), (9, 3), (4, 6)]
 ]
 
 
@@ -515,9 +491,7 @@ def test_dpo_takes_the_steps_of_its_formula(tmp_path: Path, kind: Any, average: 
     assert close(module.policy.weights, descended(loss, once, rate))  # type: ignore[arg-type]
     chosen, rejected = zip(*rewards(once), strict=True)
     margins = [a - b for a, b in zip(chosen, rejected, strict=True)]
-    told = {name: float(trainer.callback_metrics[f"dpo/{name}"]) for name in ("loss", "margin", "accuracy")}
-    assert told["loss"] == pytest.approx(loss(once), rel=1e-6)
-    assert told["margin"] == pytest.approx(mean(margins), rel=1e-6)
-    assert told["accuracy"] == pytest.approx(mean(margin > 0 for margin in margins))
-    assert float(trainer.callback_metrics["dpo/chosen_reward"]) == pytest.approx(mean(chosen), rel=1e-6)
-    assert float(trainer.callback_metrics["dpo/rejected_reward"]) == pytest.approx(mean(rejected), rel=1e-6)
+    expected = {"loss": loss(once), "margin": mean(margins), "accuracy": mean(margin > 0 for margin in margins)}
+    expected |= {"chosen_reward": mean(chosen), "rejected_reward": mean(rejected)}
+    logged = {name: float(trainer.callback_metrics[f"dpo/{name}"]) for name in expected}
+    assert logged == pytest.approx(expected, rel=1e-6)

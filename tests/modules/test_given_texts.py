@@ -11,8 +11,8 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from rollout.scripted import Scripted
-from support.small_runs import Words, adam, fit, grouped, quiet_trainer, weights
-from support.tiny_models import TINY_QWEN2
+from support.small_runs import Words, adam, at_start, fit, grouped, quiet_trainer, weights
+from support.tiny_models import TINY_QWEN2, loaded
 
 from lit_rl.callbacks import CompletionWriter, PreferenceWriter
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_from_problem, write_pairs
@@ -39,16 +39,17 @@ class Shown(Words):
         ]
 
 
+def policy(tokenizer: str, **options: Any) -> CausalLM:
+    return CausalLM(**{"config": TINY_QWEN2, "tokenizer": tokenizer} | options)
+
+
 @pytest.fixture
 def make_sft(byte_tokenizer: str) -> Make:
-    def make(policy: dict[str, Any] | None = None, **kwargs: Any) -> SFT:
-        options: dict[str, Any] = {"config": TINY_QWEN2, "tokenizer": byte_tokenizer, "dtype": "float64"}
-        defaults: dict[str, Any] = {
-            "optimizer": lambda params: torch.optim.SGD(params, lr=0.5),
-            "gradient_clip_norm": None,
-            "max_updates": 1,
-        }
-        return SFT(CausalLM(**(options | (policy or {}))), **grouped(SFT, **(defaults | kwargs)))
+    def make(**kwargs: Any) -> SFT:
+        sgd: Any = lambda params: torch.optim.SGD(params, lr=0.5)  # noqa: E731
+        defaults: dict[str, Any] = {"optimizer": sgd, "gradient_clip_norm": None, "max_updates": 1}
+        actor = kwargs.pop("actor", None) or policy(byte_tokenizer, dtype="float64")
+        return SFT(actor, **grouped(SFT, **(defaults | kwargs)))
 
     return make
 
@@ -57,8 +58,7 @@ def test_one_update_is_a_step_down_the_mean_over_completion_tokens_and_eos(make_
     """Items 1, 8: every token of every demonstration weighs the same, EOS is one of them, the prompt none."""
     module = make_sft()
     fit(module, tmp_path, data=Shown(batch_size=6))
-    twin: Any = make_sft().policy
-    twin.load()
+    twin: Any = at_start(make_sft()).policy
     total, count = torch.tensor(0.0, dtype=torch.float64), 0
     for problem in Shown().problems("train"):
         prompt = twin.tokenizer(problem.prompt)["input_ids"]
@@ -85,39 +85,31 @@ def test_validation_loss_is_the_mean_over_all_tokens_however_they_are_batched(ma
     assert losses[1:] == pytest.approx(losses[:1], abs=1e-6)
 
 
-class Losses(pl.Callback):
-    def __init__(self) -> None:
-        self.seen: list[float] = []
-
-    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any) -> None:
-        self.seen.append(float(trainer.callback_metrics["sft/loss"]))
-
-
 def test_adapters_over_a_base_in_4_bits_learn_as_over_the_base_itself(
     make_sft: Make, byte_tokenizer: str, tmp_path: Path
 ) -> None:
     """A model wide enough for blocks of 64 weights."""
     bitsandbytes = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed (extra qlora)")
-    base = CausalLM(config=TINY_QWEN2 | {"hidden_size": 64, "intermediate_size": 128}, tokenizer=byte_tokenizer)
-    base.load()
-    base.save_pretrained(tmp_path / "saved")
-    curves = []
+    wide = TINY_QWEN2 | {"hidden_size": 64, "intermediate_size": 128}
+    loaded(byte_tokenizer, config=wide).save_pretrained(tmp_path / "saved")
+    curves: list[list[float]] = []
+    note = pl.callbacks.LambdaCallback(
+        on_train_batch_end=lambda trainer, *_: curves[-1].append(float(trainer.callback_metrics["sft/loss"]))
+    )
     for quantization in (None, "4bit"):
-        options = {"model": str(tmp_path / "saved"), "config": None, "lora": LoRA(rank=4), "dtype": "float32"}
-        module = make_sft(options | {"quantization": quantization}, optimizer=adam, max_updates=4)
-        losses = Losses()
-        fit(module, tmp_path, data=Shown(batch_size=6), callbacks=[losses])
-        curves.append(losses.seen)
+        actor = CausalLM(str(tmp_path / "saved"), lora=LoRA(rank=4), dtype="float32", quantization=quantization)
+        module = make_sft(actor=actor, optimizer=adam, max_updates=4)
+        curves.append([])
+        fit(module, tmp_path, data=Shown(batch_size=6), callbacks=[note])
     assert curves[0][-1] < curves[0][0] - 0.4
     assert curves[1] == pytest.approx(curves[0], abs=0.2)
-    policy: Any = module.policy
-    assert any(isinstance(layer, bitsandbytes.nn.Linear4bit) for layer in policy.model.modules())
+    assert any(isinstance(layer, bitsandbytes.nn.Linear4bit) for layer in actor.model.modules())
     assert all(".policy." in name for name in module.state_dict())
 
 
-def policy(tokenizer: str) -> CausalLM:
-    """A token a byte, one more for EOS."""
-    return CausalLM(config=TINY_QWEN2 | {"max_position_embeddings": 32}, tokenizer=tokenizer)
+def short(tokenizer: str) -> CausalLM:
+    """32 positions; a token a byte, one more for EOS."""
+    return policy(tokenizer, config=TINY_QWEN2 | {"max_position_embeddings": 32})
 
 
 class Texts(TaskDataModule):
@@ -150,7 +142,7 @@ def test_demonstrations_that_are_cut_are_counted_and_told(
 ) -> None:
     """27 letters and EOS are what fits after four; one more letter has no room for EOS."""
     caplog.set_level("INFO")
-    module = SFT(policy(byte_tokenizer), max_updates=1)
+    module = SFT(short(byte_tokenizer), max_updates=1)
     metrics = fit(module, tmp_path, data=Texts(lengths)).callback_metrics
     assert float(metrics["sft/cut_fraction"]) == pytest.approx(cut[1] / len(lengths) if cut else 0.0)
     told = f"texts: {cut[1]} of {len(lengths)} train texts, such as that of {cut[0]}, are longer" if cut else ""
@@ -158,7 +150,7 @@ def test_demonstrations_that_are_cut_are_counted_and_told(
 
 
 def test_a_run_whose_texts_are_all_cut_is_refused(byte_tokenizer: str, tmp_path: Path) -> None:
-    module = SFT(policy(byte_tokenizer), max_updates=1)
+    module = SFT(short(byte_tokenizer), max_updates=1)
     with pytest.raises(UsageError, match=r"^texts: 2 of 2 train texts, such as that of train0, .* longer context"):
         fit(module, tmp_path, data=Texts([40, 50]))
     assert module.clock.count == 0
@@ -172,11 +164,11 @@ def test_pairs_that_are_equal_once_they_are_cut_leave(
     path, long = str(tmp_path / "pairs.jsonl"), "x" * 28
     texts = [(f"{long}a", f"{long}b"), ("yes", "no"), (f"{long}a", "no"), (f"a{long}", f"b{long}"), (long, f"{long}b")]
     write_pairs(path, [PreferencePair(f"p{i}", "wwww", *both, 1.0, 0.0) for i, both in enumerate(texts)])
-    module = DPO(policy(byte_tokenizer), max_updates=2)
+    module = DPO(short(byte_tokenizer), max_updates=2)
     task = PreferencePairs(path, validation_path=path, batch_size=3)
     metrics = fit(module, tmp_path, data=task, limit_val_batches=1.0).callback_metrics
-    assert [problem.task_id for problem in task.problems("train")] == ["p1/1", "p2/2", "p3/3"]
-    assert [problem.task_id for problem in task.problems("validation")] == ["p1/1", "p2/2", "p3/3"]
+    for split in ("train", "validation"):
+        assert [problem.task_id for problem in task.problems(split)] == ["p1/1", "p2/2", "p3/3"]
     assert len(notices(caplog)) == 2, caplog.messages
     assert "7 of 10 train texts, such as that of p0/0," in notices(caplog)[0]
     assert all("; 2 pairs that are equal then are left out" in line for line in notices(caplog))
@@ -188,24 +180,17 @@ def test_pairs_that_are_equal_once_they_are_cut_leave(
 def pairs(tmp_path: Path) -> Path:
     """Pairs of unequal length: good ones say yes, bad ones say no."""
     path = tmp_path / "pairs.jsonl"
-    rows = [
-        PreferencePair(f"p{i}", "w" * (1 + i % 3), "yes" * (1 + i % 4), "no" * (1 + i % 5), 1.0, 0.0) for i in range(6)
-    ]
-    write_pairs(path, rows)
+    texts = [("w" * (1 + i % 3), "yes" * (1 + i % 4), "no" * (1 + i % 5)) for i in range(6)]
+    write_pairs(path, [PreferencePair(f"p{i}", *three, 1.0, 0.0) for i, three in enumerate(texts)])
     return path
-
-
-def data(path: Path, **kwargs: Any) -> PreferencePairs:
-    return PreferencePairs(str(path), **({"batch_size": 6} | kwargs))
 
 
 def test_validation_measures_held_out_pairs_without_running_them(
     byte_tokenizer: str, pairs: Path, tmp_path: Path
 ) -> None:
     """At the start policy and reference are the same, whatever the dropout: loss log 2, margin 0."""
-    config = TINY_QWEN2 | {"attention_dropout": 0.3}
-    module = DPO(CausalLM(config=config, tokenizer=byte_tokenizer, dtype="float64"))
-    held_out = data(pairs, validation_path=str(pairs), validation_batch_size=4)
+    module = DPO(policy(byte_tokenizer, config=TINY_QWEN2 | {"attention_dropout": 0.3}, dtype="float64"))
+    held_out = PreferencePairs(str(pairs), validation_path=str(pairs), validation_batch_size=4)
     (metrics,) = quiet_trainer(tmp_path, limit_val_batches=None).validate(module, held_out, verbose=False)
     assert metrics["val/loss"] == pytest.approx(math.log(2), abs=1e-6)
     assert metrics["val/margin"] == pytest.approx(0.0, abs=1e-6)
@@ -221,68 +206,51 @@ class YesOrNo(Words):
         return [Problem(f"{split}{i}", f"{i} ", check) for i in range(3)]
 
 
+def predicting(actor: CausalLM, engine: Scripted, num_samples: int, rewards: Any = None) -> DPO:
+    """A module that asks the engine for completions and runs them."""
+    evaluate = EvaluationConfig(predict=Sampling(num_samples=num_samples))
+    return DPO(actor, rewards=rewards, sandbox=Sandbox, collect=RolloutConfig(engine=engine), evaluate=evaluate)
+
+
+def predict(module: DPO, folder: Path, writer: pl.Callback) -> None:
+    trainer = quiet_trainer(folder, callbacks=[writer])
+    trainer.predict(module, YesOrNo(validation_batch_size=2), return_predictions=False)
+
+
 def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_reads_them(
     byte_tokenizer: str, tmp_path: Path
 ) -> None:
     """Two of four completions pass, so each problem has 2 x 2 pairs, of which three are asked for."""
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     texts = ["x = 1", "x = 2", "x =", "x = 1 # again"]
     writes = Scripted([[text] * 2 for text in texts * 2])  # rows of two batches, the second of one problem
-    module = DPO(
-        policy,
-        rewards=[TestsReward()],
-        sandbox=Sandbox,
-        collect=RolloutConfig(engine=writes),
-        evaluate=EvaluationConfig(predict=Sampling(num_samples=4)),
-    )
-    path = tmp_path / "made" / "pairs.jsonl"
-    writer = PreferenceWriter(str(path), margin=0.5, max_pairs=3)
-    quiet_trainer(tmp_path, callbacks=[writer]).predict(
-        module, YesOrNo(validation_batch_size=2), return_predictions=False
-    )
-    read = [pair_from_problem(problem) for problem in data(path).problems("train")]
+    path, actor = str(tmp_path / "made" / "pairs.jsonl"), policy(byte_tokenizer)
+    predict(predicting(actor, writes, 4, [TestsReward()]), tmp_path, PreferenceWriter(path, margin=0.5, max_pairs=3))
+    read = [pair_from_problem(problem) for problem in PreferencePairs(path).problems("train")]
     assert [pair.task_id for pair in read] == ["train0"] * 3 + ["train1"] * 3 + ["train2"] * 3
     assert {(pair.chosen_reward, pair.rejected_reward) for pair in read} == {(1.0, 0.0)}
     assert {pair.chosen for pair in read} == {"x = 1", "x = 1 # again"}
     assert {pair.rejected for pair in read} == {"x = 2", "x ="}
-    fit(DPO(policy, max_updates=1), tmp_path, data=data(path))
+    fit(DPO(actor, max_updates=1), tmp_path, data=PreferencePairs(path, batch_size=6))
 
 
-@pytest.mark.parametrize(
-    ("rewards", "num_samples"),
-    [
-        (None, 4),
-        ([TestsReward()], 1),
-    ],
-)
+@pytest.mark.parametrize(("rewards", "num_samples"), [(None, 4), ([TestsReward()], 1)])
 def test_pairs_that_cannot_come_about_are_refused_before_anything_is_sampled(
     byte_tokenizer: str, tmp_path: Path, rewards: Any, num_samples: int
 ) -> None:
-    writes = Scripted([])  # raises when it is asked
-    made = {"rewards": rewards, "collect": RolloutConfig(engine=writes), "sandbox": Sandbox}
-    predict = Sampling(num_samples=num_samples)
-    module = DPO(
-        CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer), evaluate=EvaluationConfig(predict=predict), **made
-    )
-    trainer = quiet_trainer(tmp_path, callbacks=[PreferenceWriter(str(tmp_path / "pairs.jsonl"))])
+    module = predicting(policy(byte_tokenizer), Scripted([]), num_samples, rewards)  # which raises when it is asked
     with pytest.raises(UsageError, match=r"set model\.rewards, and model\.evaluate\.predict\.num_samples"):
-        trainer.predict(module, YesOrNo(), return_predictions=False)
+        predict(module, tmp_path, PreferenceWriter(str(tmp_path / "pairs.jsonl")))
     assert module.policy.model is None and not (tmp_path / "pairs.jsonl").exists()
 
 
 def test_completions_without_rewards_are_written(byte_tokenizer: str, tmp_path: Path) -> None:
-    writes = Scripted([["x = 1"], ["x = 2"], ["x = 3"]])
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    evaluate = EvaluationConfig(predict=Sampling(num_samples=1))
-    module = DPO(policy, sandbox=Sandbox, collect=RolloutConfig(engine=writes), evaluate=evaluate)
-    writer = CompletionWriter(str(tmp_path / "completions.jsonl.gz"))
-    quiet_trainer(tmp_path, callbacks=[writer]).predict(module, YesOrNo(), return_predictions=False)
+    writes = Scripted([["x = 1", "x = 3"], ["x = 2"]])  # rows of two batches, the second of one problem
+    module = predicting(policy(byte_tokenizer), writes, 1)
+    predict(module, tmp_path, CompletionWriter(str(tmp_path / "completions.jsonl.gz")))
     rows = [row for rollout in read_rollouts(tmp_path / "completions.jsonl.gz") for row in rollout.rows]
-    assert [(row.task_id, row.verdict, row.reward) for row in rows] == [
-        ("train0", "passed", None),
-        ("train1", "wrong_answer", None),
-        ("train2", "wrong_answer", None),
-    ]
+    verdicts = {row.task_id: row.verdict for row in rows}
+    assert verdicts == {"train0": "passed", "train1": "wrong_answer", "train2": "wrong_answer"}
+    assert {row.reward for row in rows} == {None}
 
 
 def test_far_margins_stay_finite() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import Brief, EvenBytes, Scored, everything, fit, weights, whole_and_resumed
+from support.asking import WatchedGRPO
+from support.small_runs import Brief, EvenBytes, Scored, at_start, everything, fit, weights, whole_and_resumed
 from torch import Tensor
 
 from lit_rl.data import SortingPolicy
@@ -22,7 +23,7 @@ from lit_rl.modules.objective import Objective
 from lit_rl.rewards.term import TermScore
 from lit_rl.rollout import InfrastructureError, Rollout
 from lit_rl.training.ranks import sum_over_ranks
-from lit_rl.types import Completions, Experience, Judgement
+from lit_rl.types import Completions, Judgement
 
 Make = Callable[..., RolloutModule]
 CONTROLLED = Objective(
@@ -53,9 +54,7 @@ def test_any_split_into_micro_batches_gives_the_same_weights(make_module: Make, 
         module.policy.__class__ = Brief
         fit(module, tmp_path)
         results.append(everything(module))
-    start = make_module()
-    start.policy.load()
-    moved = (weights(module) - weights(start)).abs().max()
+    moved = (weights(module) - weights(at_start(make_module()))).abs().max()
     assert moved > (0 if kind == "sequence_sum_constant" else 1e-3)
     for other in results[1:]:
         assert (other - results[0]).abs().max() < 1e-10
@@ -65,11 +64,8 @@ def test_groups_of_equal_rewards_move_no_weight_at_all(make_module: Make, tmp_pa
     """Item 17: the mean of 0.7 is not exact; the update is skipped, so the optimizer's step count does not move."""
     module = make_module(rewards=[Scored(0.7)], max_rollouts=2)
     trainer = fit(module, tmp_path)
-    start = make_module()
-    start.policy.load()
-    assert torch.equal(weights(module), weights(start))
-    assert trainer.global_step == 0
-    assert module.clock.count == 2
+    assert torch.equal(weights(module), weights(at_start(make_module())))
+    assert (trainer.global_step, module.clock.count) == (0, 2)
 
 
 class SomeFail(GRPO):
@@ -139,26 +135,17 @@ def test_decoupled_terms_reach_the_advantages_with_their_weights(make_module: Ma
     unlogged = Scored(lambda rows: range(len(rows)), "numbers")
     unlogged.weight = 0.0
     terms = [Scored(1.0, "same"), unlogged, short]
-    module = make_module(Kept, rewards=terms, decouple_terms=True, model={"initializer_range": 0.3}, max_rollouts=1)
+    options = {"rewards": terms, "decouple_terms": True, "model": {"initializer_range": 0.3}, "max_rollouts": 1}
+    module: Any = make_module(WatchedGRPO, **options)
     module.policy.__class__ = Brief
     fit(module, tmp_path)
-    experience = module.kept[0]  # type: ignore[attr-defined]
+    experience = module.experience
     lengths = experience.completions.lengths.double()
     ids = experience.completions.group_ids
     alone = GroupMean()(-lengths, torch.ones_like(ids, dtype=torch.bool), ids)
     found = experience.advantages[:, 0].double()
     assert lengths.unique().numel() > 1
     torch.testing.assert_close(found / found.norm(), (alone / alone.norm()).double(), rtol=0, atol=1e-3)
-
-
-class Kept(GRPO):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.kept: list[Experience] = []
-
-    def make_experience(self, *args: Any) -> Experience:
-        self.kept.append(super().make_experience(*args))
-        return self.kept[-1]
 
 
 class Before(BatchMean):

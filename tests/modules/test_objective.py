@@ -37,17 +37,18 @@ class Own(Loss):
 @pytest.mark.parametrize("kind", ["k1", "k2", "k3", None])
 def test_a_kl_is_where_the_algorithm_has_it_in_python_as_on_the_command_line(kind: Any) -> None:
     """Item 75: Objective(kl_coef=0.1) leaves the rest to PPO, as ``objective: {kl_coef: 0.1}`` does."""
-    given = Objective(kl_coef=0.1, kl_kind=kind)
+
+    def objective_of(algorithm: Any, **given: Any) -> tuple[Any, ...]:
+        critic = {"critic": SeparateCritic()} if algorithm is PPO else {}
+        found = algorithm(CausalLM("folder"), TERMS, **critic, objective=Objective(kl_coef=0.1, **given)).objective
+        return found.kl_in, found.effective_kl_kind, found.penalises_rewards
+
     if kind in ("k1", None):
-        ppo = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=given).objective
-        assert (ppo.kl_in, ppo.effective_kl_kind, ppo.penalises_rewards) == ("reward", "k1", True)
-    for algorithm in (GRPO, REINFORCE):
-        if kind != "k1":
-            objective = algorithm(CausalLM("folder"), TERMS, objective=given).objective
-            assert (objective.kl_in, objective.effective_kl_kind) == ("loss", kind or "k3_weighted")
-            assert not objective.penalises_rewards
-    in_loss = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=Objective(kl_coef=0.1, kl_in="loss")).objective
-    assert (in_loss.kl_in, in_loss.effective_kl_kind) == ("loss", "k3_weighted")
+        assert objective_of(PPO, kl_kind=kind) == ("reward", "k1", True)
+    if kind != "k1":
+        for algorithm in (GRPO, REINFORCE):
+            assert objective_of(algorithm, kl_kind=kind) == ("loss", kind or "k3_weighted", False)
+    assert objective_of(PPO, kl_in="loss") == ("loss", "k3_weighted", False)
 
 
 @pytest.mark.parametrize(
@@ -91,19 +92,23 @@ def test_the_ratio_of_a_whole_completion_has_its_gradient_under_the_aggregate_th
     tokens = Tokens(logprobs, old, old, torch.full((1, 1), advantage, dtype=torch.float64), mask, "sequence_product")
     denominator = loss_denominator(mask, mode)
     aggregate(loss.token_losses(tokens), mask, mode=mode, denominator=denominator).backward()
-    assert logprobs.grad is not None
     expected = -torch.tensor(0.06, dtype=torch.float64).exp() * advantage * times
     assert torch.allclose(logprobs.grad, expected.expand(1, 3), rtol=1e-6)
+
+
+def losses_of_two_rows(**given: Any) -> torch.Tensor:
+    """Token losses of two rows of three tokens with advantages of 1, at -0.3 nats where the old weights had 0."""
+    rows = rows_of([[119], [119]], [[[1, 2, 3]], [[1, 2, 3]]])
+    micro = Experience(rows, torch.ones(2), torch.tensor([True, True]), torch.ones(2, 3))
+    logprobs = torch.full((2, 3), -0.3, requires_grad=True)
+    return Objective(**given).token_losses_and_metrics(logprobs, torch.zeros(2, 3), None, micro)[0]
 
 
 @pytest.mark.parametrize(
     ("losses", "said"),
     [
-        (
-            lambda t: -t.advantages * t.logprobs.detach(),
-            r"Given.token_losses: expected losses .* without a gradient",
-        ),
-        (lambda t: (-t.advantages * t.logprobs).sum(), r"expected losses \(1, 2\).*, got \(\) with a gradient"),
+        (lambda t: -t.advantages * t.logprobs.detach(), r"Given.token_losses: expected losses .* without a gradient"),
+        (lambda t: (-t.advantages * t.logprobs).sum(), r"expected losses \(2, 3\).*, got \(\) with a gradient"),
     ],
 )
 def test_a_loss_of_ones_own_that_cannot_teach_is_refused(losses: Any, said: str) -> None:
@@ -111,11 +116,8 @@ def test_a_loss_of_ones_own_that_cannot_teach_is_refused(losses: Any, said: str)
         def token_losses(self, tokens: Tokens) -> Any:
             return losses(tokens)
 
-    rows = rows_of([[119]], [[[1, 2]]])
-    micro = Experience(rows, torch.ones(1), torch.tensor([True]), torch.ones(1, 2))
-    logprobs = torch.zeros(1, 2, requires_grad=True)
     with pytest.raises(UsageError, match=said):
-        Objective(loss=Given()).token_losses_and_metrics(logprobs, torch.zeros(1, 2), None, micro)
+        losses_of_two_rows(loss=Given())
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 1), (3,), (1,), (1, 3), (2,)])
@@ -124,16 +126,11 @@ def test_weights_of_a_correction_are_one_for_each_token_or_row(shape: tuple[int,
         def weights(self, tokens: Tokens) -> torch.Tensor:
             return torch.full(shape, 0.5)
 
-    rows = rows_of([[119], [119]], [[[1, 2, 3]], [[1, 2, 3]]])
-    micro = Experience(rows, torch.ones(2), torch.tensor([True, True]), torch.ones(2, 3))
-    logprobs = torch.full((2, 3), -0.3, requires_grad=True)
-    objective = Objective(loss=Own(), correction=Given())
     if shape in ((2, 3), (2, 1)):
-        loss, _ = objective.token_losses_and_metrics(logprobs, torch.zeros(2, 3), None, micro)
-        assert torch.allclose(loss, torch.full((2, 3), 0.15))
+        assert torch.allclose(losses_of_two_rows(loss=Own(), correction=Given()), torch.full((2, 3), 0.15))
     else:
         with pytest.raises(UsageError, match=r"Given.weights: expected \(2, 3\) or \(2, 1\)"):
-            objective.token_losses_and_metrics(logprobs, torch.zeros(2, 3), None, micro)
+            losses_of_two_rows(loss=Own(), correction=Given())
 
 
 @pytest.mark.parametrize(

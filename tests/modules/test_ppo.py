@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from support.asking import Watches
 from support.late_verdicts import Late, Programs
 from support.slow_cases import slow_but
-from support.small_runs import Scored, Words, fit, quiet_trainer
-from support.tiny_models import TINY_QWEN2
+from support.small_runs import Scored, Words, at_start, fit
+from support.tiny_models import TINY_QWEN2, loaded
 
 from lit_rl.data import Corridor, CorridorCritic, CorridorPolicy, CorridorReward
 from lit_rl.execution import TokenTarget
@@ -24,7 +25,7 @@ from lit_rl.modules.ppo import clipped_value_loss, explained_variance
 from lit_rl.rewards.term import RewardOutput, Span, TermScore
 from lit_rl.rewards.token_credit import credit_before_end
 from lit_rl.training.ranks import eval_mode
-from lit_rl.types import Completions, Experience, Judgement, Problem, Sampling
+from lit_rl.types import Completions, Judgement, Problem, Sampling
 
 Make = Callable[..., RolloutModule]
 KL = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1")
@@ -32,10 +33,6 @@ KL = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1")
 
 def part(module: Any, name: str) -> torch.Tensor:
     return torch.cat([p.detach().flatten().clone() for p in module.trained_parameters_by_group()[name]])
-
-
-def lora_policy(byte_tokenizer: str) -> CausalLM:
-    return CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64", lora=LoRA(rank=2))
 
 
 def test_the_policy_stands_still_while_the_critic_warms_up(make_module: Make, tmp_path: Path) -> None:
@@ -46,30 +43,20 @@ def test_the_policy_stands_still_while_the_critic_warms_up(make_module: Make, tm
 
     module = make_module(PPO, critic=SeparateCritic(), critic_warmup_rollouts=2, max_rollouts=2, optimizer=adamw)
     fit(module, tmp_path)
-    fresh = make_module(PPO, critic=SeparateCritic())
-    fresh.policy.load()
-    fresh.critic.load(fresh.policy)  # type: ignore[attr-defined]
+    fresh = at_start(make_module(PPO, critic=SeparateCritic()))
     assert torch.equal(part(module, "policy"), part(fresh, "policy"))
     assert not torch.equal(part(module, "critic"), part(fresh, "critic"))
 
 
 def test_policy_and_critic_are_clipped_by_norms_of_their_own(make_module: Make, tmp_path: Path) -> None:
     """Item 49: with plain SGD of rate 1 a step is as long as its clipped gradient; the critic's rate is its own."""
-    module = make_module(
-        PPO,
-        critic=SeparateCritic(),
-        gradient_clip_norm=1e-3,
-        critic_gradient_clip_norm=2e-3,
-        critic_learning_rate=3.0,
-        optimizer=lambda params: torch.optim.SGD(params, lr=1.0),
-        max_rollouts=1,
-    )
-    module.policy.load()
-    module.critic.load(module.policy)  # type: ignore[attr-defined]
+    options: dict[str, Any] = {"gradient_clip_norm": 1e-3, "critic_gradient_clip_norm": 2e-3, "max_rollouts": 1}
+    options |= {"critic_learning_rate": 3.0, "optimizer": lambda params: torch.optim.SGD(params, lr=1.0)}
+    module = at_start(make_module(PPO, critic=SeparateCritic(), **options))
     before = {name: part(module, name) for name in ("policy", "critic")}
     fit(module, tmp_path)
-    assert (part(module, "policy") - before["policy"]).norm().item() == pytest.approx(1e-3, rel=1e-3)
-    assert (part(module, "critic") - before["critic"]).norm().item() == pytest.approx(3 * 2e-3, rel=1e-3)
+    for name, step in (("policy", 1e-3), ("critic", 3 * 2e-3)):
+        assert (part(module, name) - before[name]).norm().item() == pytest.approx(step, rel=1e-3)
 
 
 def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
@@ -77,7 +64,7 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
 ) -> None:
     """Items 46, 47, 50: policy and critic adapters both learn, the base does not, the reference is the base."""
     module = make_module(PPO, critic=SharedCritic(), objective=KL, max_rollouts=2)
-    module.policy = lora_policy(byte_tokenizer)
+    module.policy.lora = LoRA(rank=2)
     fit(module, tmp_path)
     policy: CausalLM = module.policy
     learning = {n: p for n, p in policy.named_parameters() if p.requires_grad}
@@ -87,9 +74,7 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
         assert ends and all(p.abs().sum() > 0 for p in ends)
     groups = module.trained_parameters_by_group()
     assert not {id(p) for p in groups["policy"]} & {id(p) for p in groups["critic"]}
-    base = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64")
-    base.load()
-    done = base.codec.as_completions([], [])
+    base = loaded(byte_tokenizer, dtype="float64")
     with eval_mode(policy, base), torch.no_grad():
         problems = module.trainer.datamodule.problems("train")[:2]  # type: ignore[attr-defined]
         done = base.codec.as_completions(problems, ["abc", "d"])
@@ -114,7 +99,7 @@ def test_clipped_value_loss_by_hand(value: float, clip: float | None, want: floa
     loss = clipped_value_loss(values, old, returns, value_clip=clip)
     loss.sum().backward()
     assert loss.item() == pytest.approx(want)
-    assert values.grad is not None and values.grad.item() == pytest.approx(slope)
+    assert values.grad.item() == pytest.approx(slope)
 
 
 def test_returns_that_do_not_vary_leave_nothing_to_explain() -> None:
@@ -129,8 +114,7 @@ def test_the_value_head_starts_at_zero_learns_and_is_saved(make_module: Make, tm
     """Item 30: equal on every rank without a word between them; in the critic's group; in the checkpoint."""
     module: Any = make_module(PPO, critic=critic(), max_rollouts=2)
     module.policy.lora = LoRA(rank=2) if critic is SharedCritic else None
-    module.policy.load()
-    module.critic.load(module.policy)
+    at_start(module)
     assert module.critic.head.weight.abs().sum() == module.critic.head.bias.abs().sum() == 0
     fit(module, tmp_path)
     assert module.critic.head.weight.abs().sum() > 0
@@ -152,8 +136,7 @@ def test_a_head_beside_adapters_is_float32_on_a_narrower_trunk(make_module: Make
 
 def test_a_value_is_read_before_its_token_and_the_tail_after_the_last_one(byte_tokenizer: str) -> None:
     """Item 26: hidden state s of row i is the number 100 i + s, and the head hands it on."""
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    policy.load()
+    policy = loaded(byte_tokenizer)
     rows = policy.codec.as_completions([Problem(p, p, TokenTarget()) for p in ("abc", "a")], ["xyzw", "x"])
     num_prompt, num_tokens = rows.prompt_ids.shape[1], rows.completion_ids.shape[1]
     assert (num_prompt, num_tokens, rows.lengths.tolist()) == (3, 5, [5, 2])
@@ -173,23 +156,13 @@ class Endless(CausalLM):
         self.codec.eos_ids = frozenset()
 
 
-class Seen(PPO):
-    """Keeps of each rollout the mean value and the share of rows that were cut."""
-
-    start: float = 0.0
-
-    def make_experience(self, *args: Any) -> Experience:
-        experience = super().make_experience(*args)
-        self.values_seen: list[float] = getattr(self, "values_seen", [])
-        self.cut: list[float] = getattr(self, "cut", [])
-        self.values_seen.append(float(experience.old_values[experience.loss_mask].mean()))
-        self.cut.append(float(experience.completions.truncated.double().mean()))
-        return experience
+class Seen(Watches, PPO):
+    """Its critic begins with a value of 0.7 everywhere."""
 
     def load_weights(self) -> None:
         super().load_weights()
         with torch.no_grad():
-            self.critic.head.bias.fill_(self.start)  # type: ignore[union-attr]
+            self.critic.head.bias.fill_(0.7)
 
 
 class Halves(Scored):
@@ -210,12 +183,8 @@ def test_a_cut_row_keeps_its_outcome_only_if_its_program_passed(byte_tokenizer: 
         critic_update=CriticConfig(bootstrap_truncated=True),
         max_rollouts=1,
     )
-    module.start = 0.7
-    kept: list[Any] = []
-    make = module.make_experience
-    module.make_experience = lambda rollout, rewards: kept.append((rollout, make(rollout, rewards))) or kept[-1][1]  # type: ignore[method-assign]
-    quiet_trainer(tmp_path).fit(module, Programs(batch_size=3))
-    rollout, experience = kept[0]
+    fit(module, tmp_path, data=Programs(batch_size=3))
+    rollout, experience = module.rollout, module.experience
     assert experience.completions.truncated.all()
     passed = torch.tensor([one.outcome.passed for one in rollout.judgements])
     assert 0 < passed.sum() < len(passed)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from lightning.pytorch.plugins import MixedPrecision
 from support.slow_cases import slow_but
-from support.small_runs import EvenBytes, Words, fit, weights, whole_and_resumed
+from support.small_runs import EvenBytes, Words, at_start, fit, weights, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.data.preferences import PreferencePair
@@ -49,11 +49,8 @@ def policy(tokenizer: str, lora: bool = False, dtype: str = "float32") -> Causal
     return CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, lora=LoRA(rank=2) if lora else None, dtype=dtype)
 
 
-COMMON: dict[str, Any] = {
-    "rewards": [EvenBytes()],
-    "sampling": Sampling(num_samples=4, max_tokens=6),
-    "max_rollouts": 2,
-}
+COMMON: dict[str, Any] = {"rewards": [EvenBytes()], "max_rollouts": 2}
+COMMON["sampling"] = Sampling(num_samples=4, max_tokens=6)
 MODULES: dict[str, Callable[..., Any]] = {
     "grpo": lambda actor: GRPO(actor(), objective=KL, update=UpdateConfig(epochs=2), **COMMON),
     "grpo-lora": lambda actor: GRPO(actor(True), objective=KL, **COMMON),
@@ -91,15 +88,9 @@ def test_every_module_trains_validates_and_resumes_in_each_precision(
         return plain(objective, logprobs, old, entropy, micro, *coef)
 
     monkeypatch.setattr(Objective, "token_losses_and_metrics", watched)
-    data = Texts(batch_size=3)
-    whole, resumed = whole_and_resumed(
-        lambda: MODULES[name](lambda lora=False: policy(byte_tokenizer, lora, dtype)),
-        tmp_path,
-        1,
-        data=data,
-        precision=precision,
-        limit_val_batches=1,
-    )
+    make = partial(MODULES[name], lambda lora=False: policy(byte_tokenizer, lora, dtype))
+    options = {"data": Texts(batch_size=3), "precision": precision, "limit_val_batches": 1}
+    whole, resumed = whole_and_resumed(make, tmp_path, 1, **options)
     assert whole.trainer.global_step >= 2
     learning = {p.dtype for p in whole.policy.parameters() if p.requires_grad}
     assert learning == {torch.float32 if dtype == "bfloat16" and name in ADAPTED else wanted}
@@ -137,8 +128,7 @@ def test_steps_far_below_a_weights_resolution_add_up(
     """Forty steps of 1e-5 move a weight of 0.02 (spacing 1.2e-4) by several times its spacing; one alone is lost."""
     adam = lambda params: torch.optim.Adam(params, lr=1e-5)  # noqa: E731
     module = SFT(policy(byte_tokenizer, dtype=dtype), max_updates=40, update=Optimization(optimizer=adam))
-    module.policy.load()
-    start = weights(module).clone()
+    start = weights(at_start(module)).clone()
     fit(module, tmp_path, data=Texts(batch_size=9), precision=precision)
     moved = (weights(module).bfloat16() != start.bfloat16()) & (start.abs() > 0.01) & (start.abs() < 0.03)
     share = moved.sum() / ((start.abs() > 0.01) & (start.abs() < 0.03)).sum()
@@ -210,9 +200,7 @@ def test_an_infinite_gradient_stops_the_run_before_the_optimizer_steps(make_modu
     module = make_module(GradientIsInfinite, max_rollouts=1, gradient_clip_norm=1.0)
     with pytest.raises(NotFiniteError, match=r"gradient norm of the policy is nan at update 0: the backward pass"):
         fit(module, tmp_path)
-    start = make_module()
-    start.policy.load()
-    assert torch.equal(weights(module), weights(start))
+    assert torch.equal(weights(module), weights(at_start(make_module())))
 
 
 def test_scaled_losses_are_refused(make_module: Make, tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from support.moved_weights import disturb
 from support.slow_cases import slow_but
 from support.small_runs import SaveAt, adam, fit, weights
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import loaded
 
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import GRPO, Objective, RolloutModule
@@ -23,15 +24,9 @@ Make = Callable[..., RolloutModule]
 class Distances(GRPO):
     """Distance of reference and policy when each rollout begins."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.seen: list[float] = []
-
     def make_experience(self, rollout: Rollout, rewards: Any) -> Experience:
-        rows = rollout.completions
-        own = self.policy.logprobs(rows)
-        assert self.reference is not None
-        self.seen.append(float((own - self.reference.logprobs(rows)).abs().max()))
+        own, theirs = (one.logprobs(rollout.completions) for one in (self.policy, self.reference))
+        self.seen: list[float] = [*getattr(self, "seen", []), float((own - theirs).abs().max())]
         return super().make_experience(rollout, rewards)
 
 
@@ -55,7 +50,6 @@ def test_a_checkpoint_holds_the_reference_that_configuration_cannot_rebuild(
     """Items 45, 48: refreshed references, and the adapter a run started from; resumed runs end bit for bit alike."""
     if start == "trained adapter":
         trained_adapter(byte_tokenizer, tmp_path)
-
     every = None if start == "trained adapter" else 2
 
     def module() -> Any:
@@ -81,14 +75,7 @@ def test_a_checkpoint_holds_the_reference_that_configuration_cannot_rebuild(
 
 def trained_adapter(byte_tokenizer: str, folder: Path, seed: int = 3) -> None:
     """A folder of a model, and one of an adapter on it that is not zero."""
-    base = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64")
-    base.load()
-    base.save_pretrained(folder / "base")
-    adapted: Any = CausalLM(str(folder / "base"), lora=LoRA(rank=2), dtype="float64")
-    adapted.load()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in adapted.named_parameters():
-            if "lora_" in name:
-                parameter.copy_(0.1 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    loaded(byte_tokenizer, dtype="float64").save_pretrained(folder / "base")
+    adapted = loaded(model=str(folder / "base"), lora=LoRA(rank=2), dtype="float64")
+    disturb(adapted, seed, 0.1)
     adapted.save_pretrained(folder / "adapter")

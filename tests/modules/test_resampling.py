@@ -35,8 +35,6 @@ class Verdicts(GRPO):
         super().__init__(*args, **kwargs)
         self.calls: list[list[str]] = []
         self.keys: list[StreamKey] = []
-        self.kept: list[str] = []
-        self.rollout: Any = None
         self._sample = self.collector.collect
         self.collector.collect = self.sample  # type: ignore[method-assign]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import pytest
 import torch
-from support.asking import AsksAgain
+from support.asking import AsksAgain, Watches
 from support.ill_runs import Copies
 from support.late_verdicts import Counting, Late, PassedAndEven, Programs
 from support.small_runs import Scored, fit, weights
@@ -32,6 +33,7 @@ from lit_rl.math.losses import (
     Unclipped,
 )
 from lit_rl.models import SeparateCritic
+from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, PPO, Objective, RolloutConfig, RolloutModule, UpdateConfig
 from lit_rl.rollout import Rollout
 from lit_rl.types import Experience, Problem, Sampling
@@ -68,8 +70,6 @@ class Collects(GRPO):
         self.collector._sample_ahead = self.write_twice  # type: ignore[method-assign]
 
     def write_twice(self, problems: Sequence[Problem], *args: Any) -> Any:
-        from lit_rl.models.sampling import StreamKey
-
         pending = self.ahead(problems, *args)
         plain = self.collector.collect(problems, self.sampling, StreamKey(self.seed, "train", len(self.plain)))
         self.plain.append(plain.completions)
@@ -145,25 +145,19 @@ def test_a_run_that_updates_less_than_foreseen_samples_the_rest_when_it_comes(
     assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1, 0]
 
 
-class Validated(pl.Callback):
-    def __init__(self) -> None:
-        self.seen: list[int] = []
-
-    def on_validation_batch_end(self, trainer: Any, module: Any, outputs: Any, *args: Any) -> None:
-        rows = outputs.rollouts["greedy"].completions
-        assert set(rows.weights_versions) == {module.policy.version}
-        self.seen.append(module.clock.count)
-
-
 def test_validation_samples_with_the_present_weights_and_disturbs_nothing(make_module: Make, tmp_path: Path) -> None:
-    each = {"limit_val_batches": 1, "val_check_interval": 1, "check_val_every_n_epoch": None}
-    validated = Validated()
-    disturbed = ahead(make_module, max_rollouts=3)
-    fit(disturbed, tmp_path, data=Programs(batch_size=3), callbacks=[validated], **each)
-    alone = ahead(make_module, max_rollouts=3)
+    validated: list[int] = []
+
+    def look(trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
+        assert set(outputs.rollouts["greedy"].completions.weights_versions) == {module.policy.version}
+        validated.append(module.clock.count)
+
+    looks = {"callbacks": [pl.callbacks.LambdaCallback(on_validation_batch_end=look)], "limit_val_batches": 1}
+    disturbed, alone = (ahead(make_module, max_rollouts=3) for _ in range(2))
+    fit(disturbed, tmp_path, data=Programs(batch_size=3), val_check_interval=1, check_val_every_n_epoch=None, **looks)
     fit(alone, tmp_path, data=Programs(batch_size=3))
     assert torch.equal(weights(disturbed), weights(alone))
-    assert validated.seen == [1, 2, 3]
+    assert validated == [1, 2, 3]
 
 
 ONES = Scored(lambda rows: (float(text == "1") for text in rows.texts))
@@ -212,8 +206,7 @@ UNBOUND: tuple[Correction, Bound] = TruncatedWeights(9.0), lambda weight: weight
 @pytest.mark.parametrize(
     ("loss", "correction", "epochs"),
     [
-        (Unclipped(), None, 1),
-        (Clipped(), None, 1),
+        *((loss, None, 1) for loss in (Unclipped(), Clipped())),
         *((loss, TRUNCATED, 1) for loss in (Clipped(), PolicyGradient())),
         *((loss, MASKED, 1) for loss in (Unclipped(), CISPO(0.2, 0.2))),
         (Unclipped(), UNBOUND, 2),
@@ -273,9 +266,8 @@ def test_a_second_correction_is_refused() -> None:
 
 def test_old_rows_and_fresh_ones_in_one_rollout(make_module: Make, tmp_path: Path) -> None:
     """Fresh rows are scored by the training forward, old ones as the sampler reported them."""
-    kept: list[Experience] = []
 
-    class Mixed(GRPO):
+    class Mixed(Watches, GRPO):
         def collect(self, *args: Any) -> Rollout:
             rollout = super().collect(*args)
             rows = rollout.completions
@@ -284,24 +276,16 @@ def test_old_rows_and_fresh_ones_in_one_rollout(make_module: Make, tmp_path: Pat
             rows = replace(rows, weights_versions=versions, sampler_logprobs=logprobs)
             return replace(rollout, completions=rows)
 
-        def make_experience(self, *args: Any) -> Experience:
-            kept.append(super().make_experience(*args))
-            return kept[-1]
-
     module: Any = make_module(Mixed, max_rollouts=1, objective=Objective(kl_coef=0.1))
     fit(module, tmp_path)
-    experience = kept[0]
+    experience = module.experience
     rows, old = experience.completions, experience.old_logprobs
-    assert old is not None and experience.ref_logprobs is not None
     assert torch.equal(old[1::2], rows.sampler_logprobs[1::2].to(old.dtype))
     assert torch.equal(old[::2], experience.ref_logprobs[::2])  # nothing has moved yet
 
 
 def test_old_rows_of_a_filtered_distribution_are_refused(make_module: Make, tmp_path: Path) -> None:
-    def module(engine: Engine) -> RolloutModule:
-        sampling = Sampling(num_samples=4, max_tokens=6, top_k=200)
-        return make_module(engine=engine, sampling=sampling, max_rollouts=2)
-
-    fit(module(behind(1)), tmp_path)
+    make = partial(make_module, sampling=Sampling(num_samples=4, max_tokens=6, top_k=200), max_rollouts=2)
+    fit(make(engine=behind(1)), tmp_path)
     with pytest.raises(ValueError, match=r"12 rows were sampled by older weights.*leave out top_k and top_p"):
-        fit(module(behind(2)), tmp_path)
+        fit(make(engine=behind(2)), tmp_path)

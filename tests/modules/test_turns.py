@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 import torch
-from support.asking import AsksAgain, Watches
-from support.small_runs import Brief, EvenBytes, Words, adam, fit
-from support.tiny_models import TINY_QWEN2
-from support.two_turns import LastTurn, PerTurn, PlaysPPO, apart, cut_out, drawn, rows_of
+from support.asking import AsksAgain, WatchedGRPO
+from support.small_runs import Brief, EvenBytes, Words, fit
+from support.tiny_models import TINY_QWEN2, loaded
+from support.two_turns import LastTurn, PlaysPPO, apart, cut_out, drawn, rows_of
 from torch import Tensor
 
 from lit_rl.data.toys.toy_models import CorridorCritic
-from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
+from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.models.codecs.text_codec import RewritesHistoryError
 from lit_rl.models.critic import ValueHead, values_and_tail_values
 from lit_rl.models.padding import completion_states
-from lit_rl.modules import GRPO, PPO, RolloutConfig, RolloutModule
+from lit_rl.modules import GRPO, RolloutConfig, RolloutModule
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -40,15 +40,9 @@ def expected_row(rewards: list[float], values: list[float], after: float) -> tup
     return advantages, [a + v for a, v in zip(advantages, values, strict=True)]
 
 
-def tiny(byte_tokenizer: str, **kwargs: Any) -> CausalLM:
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64", **kwargs)
-    policy.load()
-    return policy.eval()
-
-
 def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(byte_tokenizer: str) -> None:
     """Log-probabilities, entropies and values, with different lengths and left padding."""
-    policy = tiny(byte_tokenizer)
+    policy = loaded(byte_tokenizer, dtype="float64").eval()
     said = [drawn(str(i)) for i in range(6)]
     rows = rows_of([[119] * (1 + i % 3) for i in range(6)], said)
     head = ValueHead(32, torch.float64)
@@ -60,7 +54,6 @@ def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(byte
     with torch.no_grad():
         logprobs, entropy = policy(rows, 0.7, True)
         valued, tails = values(rows)
-        assert entropy is not None
         assert not logprobs[~rows.completion_mask].any() and not entropy[~rows.completion_mask].any()
         for row, turn, alone in apart(policy, rows):
             here = slice(turn.start, turn.end)
@@ -137,29 +130,11 @@ def test_a_corridor_critics_tail_stands_after_the_last_choice() -> None:
     assert critic(rows)[1].tolist() == [0.0, 2.0]
 
 
-class TwoTurnGRPO(Watches, GRPO): ...
-
-
-class TwoTurnPPO(Watches, PPO): ...
-
-
-def module_of(make: Callable[..., RolloutModule], tokenizer: str, cls: Any, **more: Any) -> Any:
-    """Two rollouts with answers, on a policy that ends many turns early."""
-    common: dict[str, Any] = {"environment": AsksAgain(), "optimizer": adam, "max_rollouts": 2, "microbatch_size": 5}
-    lora = None
-    if cls is TwoTurnPPO:
-        common["critic"], lora = SharedCritic(), LoRA(rank=2)
-    module = make(cls, rewards=[LastTurn(), PerTurn(0.1)], **(common | more))
-    module.policy = Brief(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", lora=lora)
-    return module
-
-
-def test_rows_whose_last_turn_was_cut_leave_the_loss(
-    make_module: Callable[..., RolloutModule], byte_tokenizer: str, tmp_path: Path
-) -> None:
+def test_rows_whose_last_turn_was_cut_leave_the_loss(make_module: Make, tmp_path: Path) -> None:
     """A row whose first turn was cut and whose last ended by itself stays."""
     options = {"mask_truncated": True, "max_rollouts": 1, "sampling": Sampling(num_samples=20, max_tokens=6)}
-    module = module_of(make_module, byte_tokenizer, TwoTurnGRPO, **options)
+    module: Any = make_module(WatchedGRPO, environment=AsksAgain(), rewards=[LastTurn()], **options)
+    module.policy.__class__ = Brief
     fit(module, tmp_path)
     rows, kept = module.rollout.completions, module.experience.row_mask
     cut = [[turn.stop_reason == "length" for turn in turns] for turns in rows.turns]

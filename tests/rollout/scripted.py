@@ -84,6 +84,4 @@ class Again(Environment):
         return problem.public_check
 
     def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
-        outcome = attempts[-1].outcome
-        assert outcome is not None
-        return None if outcome.passed else "Again."
+        return None if attempts[-1].outcome.passed else "Again."

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from answer_shapes import ANSWER, SHAPES, py
+from support.ill_runs import Judged
 from support.slow_cases import slow_but
-from support.tiny_models import TINY_QWEN2
+from support.tiny_models import loaded
 
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution import (
@@ -17,7 +19,6 @@ from lit_rl.execution import (
     CallTests,
     Check,
     Outcome,
-    ProgramRunner,
     ReferenceText,
     StdioTests,
     TokenTarget,
@@ -27,7 +28,6 @@ from lit_rl.execution import (
 from lit_rl.execution.checks import UNIT_TESTS, UnitTests
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import Wanted, extract_program
-from lit_rl.models import CausalLM
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.sft import demonstration
 from lit_rl.rollout import (
@@ -44,26 +44,22 @@ from lit_rl.types import Judgement, Problem, Program, Sampling
 CHECK = AssertTests("assert f() == 1")
 
 
-class Recording(ProgramRunner):
+class Recording(Judged):
     """Passes everything; remembers what it was given."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.programs: list[str] = []
         self.checks: list[Check] = []
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
         self.programs.append(program)
         self.checks.append(check)
-        done: Future[Outcome] = Future()
-        done.set_result(Outcome(Verdict.PASSED))
-        return done
-
-    def close(self) -> None: ...
+        return super().submit(program, check)
 
 
 def test_a_fenced_block_is_the_program_and_its_place_is_in_bytes() -> None:
     found = find_program(Problem("t", "p", CHECK), "é: here\n```python\nx = 1\n```\n")
-    assert found is not None
     assert (found.source, found.fenced, found.prefix_lines) == ("x = 1\n", True, 0)
     assert "é: here\n```python\nx = 1\n```\n".encode()[found.start : found.end] == b"x = 1\n"
 
@@ -71,7 +67,6 @@ def test_a_fenced_block_is_the_program_and_its_place_is_in_bytes() -> None:
 def test_in_completion_form_the_text_goes_on_where_the_prompt_ended() -> None:
     prefix = 'def f():\n    """One."""\n'
     found = find_program(Problem("t", prefix, CHECK, program_prefix=prefix), "    return 1\n")
-    assert found is not None
     assert found.source == prefix + "    return 1\n"
     assert found.prefix_lines == 2
     assert (found.start, found.end, found.fenced) == (0, 13, False)
@@ -93,7 +88,6 @@ PREFIXES = [
 def test_future_imports_go_before_the_prefix_and_every_line_and_column_stays(prefix: str, answer: str) -> None:
     text = f"```python\n{answer}b: Unknown = 2\nraise ValueError\n```"
     found = find_program(Problem("t", "p", CHECK, program_prefix=prefix), text)
-    assert found is not None
     with pytest.raises(ValueError) as error:
         exec(compile(found.source, "program", "exec", dont_inherit=True), {"print": lambda function: function})
     line = error.traceback[-1].lineno + 1 - found.prefix_lines
@@ -117,9 +111,9 @@ ANSWERED = "```python\ndef f():\n    return 1\n```\nUsage:\n```python\nprint(f()
 )
 def test_the_block_that_defines_the_entry_point_is_the_program(problem: Problem) -> None:
     found = find_program(problem, ANSWERED)
-    assert found is not None and found.source == "def f():\n    return 1\n"
+    assert found.source == "def f():\n    return 1\n"
     strict = find_program(replace(problem, extraction="last_block"), ANSWERED)
-    assert strict is not None and strict.source == "print(f())\n"
+    assert strict.source == "print(f())\n"
 
 
 ITS_OWN_TESTS = """\
@@ -143,7 +137,6 @@ def test_definitions_leave_out_what_the_entry_point_does_not_need(rest: str) -> 
     """Lines keep their numbers, because credit goes to lines; of a program cut off in mid-statement the rest goes."""
     problem = Problem("t", "p", CallTests((((1,), 4),), "f"), extraction="definitions")
     found = find_program(problem, f"```python\n{ITS_OWN_TESTS}{rest}")
-    assert found is not None
     lines = ITS_OWN_TESTS.split("\n")
     assert found.source.split("\n")[:8] == [*lines[:2], "", *lines[3:8]]
     assert not "".join(found.source.split("\n")[8:])
@@ -154,7 +147,7 @@ def test_definitions_leave_out_what_the_entry_point_does_not_need(rest: str) -> 
 def test_the_main_program_is_what_a_contest_in_c_asks_for() -> None:
     main = "int main() {\n  return 0;\n}\n"
     found = find_program(Problem("t", "p", StdioTests((("", ""),), "c")), f"```c\n{main}```\n```c\nreturn 0;\n```\n")
-    assert found is not None and found.source == main
+    assert found.source == main
 
 
 def test_what_is_compared_with_a_text_is_found_and_not_run() -> None:
@@ -162,24 +155,23 @@ def test_what_is_compared_with_a_text_is_found_and_not_run() -> None:
     problems = [Problem("t", "p", ReferenceText("int x;", "cpp")), Problem("t", "p", TokenTarget())]
     judge = Judge(runner)
     found, toy = (find_program(problem, "Here:\n```cpp\nint x;\n```\n") for problem in problems)
-    assert found is not None and found.source == "int x;\n"
+    assert found.source == "int x;\n"
     assert judge.start_program(problems[0], found, problems[0].check).result() == Outcome(Verdict.NO_PROGRAM)
     assert toy is None
     assert runner.programs == []
 
 
 def test_equal_programs_of_one_problem_run_once_and_text_tasks_never(byte_tokenizer: str) -> None:
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    policy.load()
+    policy = loaded(byte_tokenizer)
     policy.codec.eos_ids = frozenset(range(258))  # every completion is one token, and that token is EOS
     runner = Recording()
     problems = [Problem("a", "a", CHECK, program_prefix="x = 1\n"), Problem("b", "b", TokenTarget())]
-    rollout = sample_rows(policy, InProcess(), runner, problems, Sampling(num_samples=3), StreamKey(0, "t", 0)).finish()
+    sampled = partial(sample_rows, policy, InProcess(), runner, problems, key=StreamKey(0, "t", 0))
+    rollout = sampled(sampling=Sampling(num_samples=3)).finish()
     assert runner.programs == []
     assert [j.outcome.verdict for j in rollout.judgements] == [Verdict.NO_PROGRAM] * 6
     policy.codec.eos_ids = frozenset()
-    sampling = Sampling(num_samples=3, temperature=1e-6, max_tokens=4)
-    rollout = sample_rows(policy, InProcess(), runner, problems, sampling, StreamKey(0, "t", 0)).finish()
+    rollout = sampled(sampling=Sampling(num_samples=3, temperature=1e-6, max_tokens=4)).finish()
     assert len(set(rollout.completions.texts[:3])) == 1
     assert len(runner.programs) == 1
     assert [j.outcome.verdict for j in rollout.judgements[:3]] == [Verdict.PASSED] * 3
@@ -199,8 +191,7 @@ def test_only_the_problems_own_check_stops_at_a_failure() -> None:
 
 def test_a_program_without_a_sandbox_is_an_error_not_a_zero(byte_tokenizer: str) -> None:
     """Item 53: the policy is in train mode again after the exception."""
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    policy.load()
+    policy = loaded(byte_tokenizer)
     with pytest.raises(InfrastructureError, match="problem a has a program to run, but there is no sandbox"):
         sample_rows(policy, InProcess(), None, [Problem("a", "a", CHECK)], Sampling(max_tokens=4), StreamKey(0, "t", 0))
     assert policy.training
@@ -230,14 +221,11 @@ PYTHON = 'def f(x):\n    """A fence inside:\n    ```\n    f(1)\n    ```\n    """
 CHAT: Any = ({"role": "user", "content": "Write it."},)
 BODY = "    return x + 1\n"
 HEAD = "def f(x):\n"
+IMPORT = "import math\n"
 PROBLEMS = {
     "Python with a fence in its docstring": Problem("1", CHAT, CallTests((((1,), 2),), "f"), reference=PYTHON),
     "Python behind imports": Problem(
-        "1",
-        CHAT,
-        AssertTests("assert f(1) == 2"),
-        program_prefix="import math\n",
-        reference=f"import math\n{HEAD}{BODY}",
+        "1", CHAT, AssertTests("assert f(1) == 2"), program_prefix=IMPORT, reference=IMPORT + HEAD + BODY
     ),
     "a body": Problem("1", HEAD, CallTests((((1,), 2),), "f"), program_prefix=HEAD, reference=HEAD + BODY),
     "lines inside a fence that the prompt opened": Problem(
@@ -249,10 +237,8 @@ PROBLEMS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_judge_finds_the_reference_in_the_answer_that_sft_imitates(name: str) -> None:
     problem = PROBLEMS[name]
-    assert problem.reference is not None
     answer = demonstration(problem)
     found = find_program(problem, answer)
-    assert found is not None
     assert found.source.strip("\n") == problem.reference.strip("\n")
 
 
@@ -281,7 +267,7 @@ def test_every_check_finds_its_reference_in_every_language(check: Any) -> None:
     example = "```\n1 2\n```\nIt prints:\n```text\n3\n```\n"  # blocks of other kinds around it
     for answer in (demonstration(problem), f"{example}{demonstration(problem)}\n{example}", source):
         found = find_program(problem, answer)
-        assert found is not None and found.source.strip() == source.strip()
+        assert found.source.strip() == source.strip()
 
 
 def test_the_program_that_is_meant_is_taken_and_its_place_is_told():

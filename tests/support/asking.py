@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lit_rl.modules import GRPO
 from lit_rl.rollout import Attempt, Environment, Rollout
 from lit_rl.types import Problem
 
@@ -37,3 +38,6 @@ class Watches:
         self.rollout = rollout
         self.experience = super().make_experience(rollout, rewards)  # type: ignore[misc]
         return self.experience
+
+
+class WatchedGRPO(Watches, GRPO): ...

@@ -7,15 +7,9 @@ from typing import Any
 import torch
 
 from lit_rl.models import CausalLM
+from support.tiny_models import TINY_QWEN2, loaded
 
-SMALL: dict[str, Any] = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-}
+SMALL = {name: value for name, value in TINY_QWEN2.items() if name not in ("model_type", "tie_word_embeddings")}
 UNGROUPED = {name: value for name, value in SMALL.items() if name != "num_key_value_heads"}
 HEAD = {"head_dim": 8}
 CAPS = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
@@ -170,8 +164,7 @@ def config_of(family: str) -> dict[str, Any]:
 
 def language_model(family: str, tokenizer: str) -> CausalLM:
     """A loaded policy whose weights do not depend on transformers; it ends a completion after about 20 tokens."""
-    policy = CausalLM(config=config_of(family), tokenizer=tokenizer, probe=False)
-    policy.load()
+    policy = loaded(tokenizer, config=config_of(family), probe=False)
     with torch.no_grad():
         for name, parameter in policy.named_parameters():
             generator = torch.Generator().manual_seed(sum(name.encode()))

@@ -154,6 +154,19 @@ def corridor(optimizer: Any, max_rollouts: int, sampling: Sampling, epochs: int 
     )
 
 
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def move(self, seconds: float) -> None:
+        self.now += seconds
+
+
 def at_start(module: Any) -> Any:
     """The module with the weights that its run begins with."""
     module.load_weights()

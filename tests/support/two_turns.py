@@ -64,16 +64,6 @@ def cut_out(rows: Completions) -> list[list[int]]:
     return [row.nonzero()[:, 0].tolist() for row in rows.completion_mask]
 
 
-class PerTurn(RewardTerm):
-    """-1 for every turn before the last, each charged to its own turn."""
-
-    default_name = "per_turn"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        failed = [len(turns) - 1 for turns in completions.turns]
-        return [TermScore(-float(count), turn_values=(-1.0,) * count) for count in failed]
-
-
 class LastTurn(RewardTerm):
     """Share of even ids in the last turn; a quarter of a point of it was lost by the turn's first token."""
 

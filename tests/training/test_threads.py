@@ -16,7 +16,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from support.saved_runs import run
-from support.small_runs import Words, adam, build_module, quiet_trainer
+from support.small_runs import Clock, Words, adam, build_module, quiet_trainer
 
 from lit_rl import evaluate
 from lit_rl.callbacks import Checkpointing
@@ -109,11 +109,7 @@ def test_every_verb_has_the_threads_of_its_policy_and_gives_them_back(
 
 @pytest.mark.parametrize("case", [(3, 2, 3, 1), (6, 2, 1, 1), (3, 3, 3, 0)])
 def test_a_resumed_run_has_the_threads_of_its_checkpoint(
-    threads: Callable[[int], None],
-    byte_tokenizer: str,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    case: tuple[int, int, int, int],
+    threads: Any, byte_tokenizer: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, case: tuple[int, ...]
 ) -> None:
     first, then, expected, lines = case
     caplog.set_level("INFO")
@@ -123,17 +119,6 @@ def test_a_resumed_run_has_the_threads_of_its_checkpoint(
         run(build_module(byte_tokenizer, max_rollouts=rollouts, optimizer=adam), Checkpointing(str(tmp_path), 1), seen)
         assert (seen.numbers, torch.get_num_threads()) == ({expected}, number)
     assert sum("as before" in record.getMessage() for record in caplog.records) == lines
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def move(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def test_seconds_are_told_by_phase_and_add_up() -> None:
