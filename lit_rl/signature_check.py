@@ -292,20 +292,19 @@ def _check_list(value: Any, home: Any, inner: Sequence[Any], path: str, config: 
     """Check several values; a generator becomes a list."""
     if isinstance(value, Iterator) and home is not Iterable:
         value = list(value)
-    if isinstance(value, Mapping | str | bytes) or not isinstance(value, Iterable if home is Iterable else Sequence):
+    is_fixed = home is tuple and bool(inner) and inner[-1] is not ...
+    is_several = isinstance(value, Iterable if home is Iterable else Sequence)
+    if isinstance(value, Mapping | str | bytes) or not is_several or (is_fixed and len(value) != len(inner)):
         item = inner[0] if inner else Any
         name = value.get("class_path") if isinstance(value, Mapping) else value
         named = classes_by_name().get(str(name).rpartition(".")[2], object) if config else object
         is_item = item is not Any and (has_type(value, item) or (isinstance(item, type) and issubclass(named, item)))
-        is_fixed = home is tuple and inner[-1:] != (...,)
         if config or is_fixed or not is_item or not getattr(item, "__module__", "").startswith("lit_rl."):
             raise _TypeMismatch("put it into a list" if is_item and not is_fixed else "")
         value = [value]  # a single reward or task
     if not inner or not isinstance(value, Sequence):
         return value
-    if home is tuple and inner[-1] is not ...:
-        if len(value) != len(inner):
-            raise ArgumentError(path, f"a list of {len(inner)} items", short_repr(value))
+    if is_fixed:
         found = [
             check_and_convert(one, of, f"{path}[{at}]", config=config)
             for at, (one, of) in enumerate(zip(value, inner, strict=True))
@@ -361,9 +360,6 @@ def check_and_convert_arguments(
     for key, value in given.items():
         if key == "class_path":
             continue
-        if not isinstance(key, str):
-            remedy = f"write decimals with a point: 0.{key}, not 0,{key}"
-            raise ArgumentError(path, "names as keys", short_repr(key), remedy)
         one = known.get(key)
         if one is not None:
             found[key] = value
@@ -373,15 +369,14 @@ def check_and_convert_arguments(
                 )
         elif _accepts_any_keyword(cls):
             found[key] = value
-        elif not config:
-            raise UnknownArgumentError(f"{path} has no argument {key}{_suggestion(key, value, known)}")
         else:
             place = OTHER_NAMES.get(key, "").partition(".")[0]
             kinds = _self_and_subclasses(of) if of is not None and place not in known else ()
             others = sorted(kind.__name__ for kind in kinds if key in constructor_parameters(kind))
             hint = f"; it is an argument of {' and '.join(others[:3])}" if others else ""
-            hint = _class_as_key_hint(key) or hint or _suggestion(key, value, known, path)
-            raise UsageError(f"{path}.{key} is unknown to {cls.__name__}{hint}")
+            hint = (config and _class_as_key_hint(key)) or hint or _suggestion(key, value, known, path * config)
+            fault = f"{path}.{key} is unknown to {cls.__name__}" if config else f"{path} has no argument {key}"
+            raise (UsageError if config else UnknownArgumentError)(f"{fault}{hint}")
     return found
 
 
@@ -390,11 +385,13 @@ def _class_as_key_hint(key: Any) -> str:
     return f"; {key} is a class: write class_path: {key}, and its arguments in init_args" if is_class else ""
 
 
-def _suggestion(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
+def _suggestion(name: Any, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
     """Return what to write in place of an argument that is unknown, to append to a message.
 
     With a path it is a key as a configuration has it, without one an argument as Python has it.
     """
+    if not isinstance(name, str):
+        return f"; write decimals with a point: 0.{name}, not 0,{name}"
     groups = {key: getattr(one.default, "__dataclass_fields__", {}) for key, one in known.items()}
     place = OTHER_NAMES.get(name) or next((f"{group}.{name}" for group in groups if name in groups[group]), "")
     group, _, inside = place.partition(".")

@@ -151,9 +151,6 @@ def _count_of(item: Mapping[str, Any]) -> int:
 # -- reading --------------------------------------------------------------------------------------------------
 
 
-_SCALAR = str | bool | int | float | None
-
-
 def read_metrics(folder: str | Path) -> RecordedMetrics:
     """The metrics, description and diagnoses of a run; empty without a file."""
     file = Path(folder) / METRICS_FILE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lit_rl.data.basics.families import FAMILIES, NUM_CASES, DrawnFunction, Family, draw_function
-from lit_rl.data.basics.problems import NormalisedTreeCache, RenderingSettings, build_problem, dump_normalised_tree
+from lit_rl.data.basics.problems import RenderingSettings, build_problem
 from lit_rl.types import Problem
 
 EXCEPTIONS = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, NameError)
@@ -97,14 +97,3 @@ def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_c
         assert problem.prompt.endswith('"""\n') and problem.program_prefix == problem.prompt
         assert problem.fields["demonstration"].startswith("    ")
         assert not problem.fields["demonstration"].endswith("\n")
-
-
-def test_trees_that_are_put_together_are_those_of_the_programs() -> None:
-    """Numbers are filled into the tree of another program of the same shape."""
-    for family in FAMILIES:
-        trees, rng = NormalisedTreeCache(), Random(7)
-        for _ in range(20):
-            drawn = draw_function(family, rng)
-            assert trees.tree_of(drawn) == dump_normalised_tree(
-                drawn.program_from_body(drawn.correct_and_buggy_bodies()[0])
-            ), family.name

@@ -29,7 +29,6 @@ Case = tuple[Arguments, Any]
 MAX_PUBLIC_CASES = NUM_CASES // 2
 VALIDATION_SHARE = 0.2
 CASE_SECONDS = 2.0
-_MARK = 9_176_350_000  # and those after it stand for numbers; no program has them
 # After this many draws in a row without a new program, the family has no more.
 MAX_MISSES = 2000
 
@@ -68,26 +67,6 @@ def hash_to_unit_interval(*words: str) -> float:
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
-class NormalisedTreeCache:
-    """Normalised syntax trees of a family's reference programs; programs that differ in numbers are parsed once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[tuple[str, Any], ...], str] = {}
-
-    def tree_of(self, drawn: DrawnFunction) -> str:
-        """Return :func:`dump_normalised_tree` of a draw's reference program."""
-        numbers = {slot: value for slot, value in drawn.slots.items() if type(value) is int and value >= 0}
-        marks = {slot: _MARK + place for place, slot in enumerate(numbers)}
-        shape = tuple((slot, value) for slot, value in drawn.slots.items() if slot not in numbers)
-        if shape not in self._known:
-            marked = replace(drawn, slots={**drawn.slots, **marks})
-            self._known[shape] = dump_normalised_tree(marked.program_from_body(marked.correct_and_buggy_bodies()[0]))
-        tree = self._known[shape]
-        for slot, value in numbers.items():
-            tree = tree.replace(str(marks[slot]), str(value))
-        return tree
-
-
 @dataclass(frozen=True)
 class RenderingSettings:
     """Settings by which draws become problems, see :class:`lit_rl.data.Basics`."""
@@ -104,16 +83,13 @@ def draw_distinct_problems(
     """Distinct problems of one family, whose reference programs belong to a split; ``None`` takes both."""
     rng = Random(f"{seed}/{split}/{family.name}")
     seen: set[str] = set()
-    trees = NormalisedTreeCache()
     misses = 0
     while len(seen) < count and misses < MAX_MISSES:
         drawn = draw_function(family, rng)
         reference = drawn.program_from_body(drawn.correct_and_buggy_bodies()[0])
         # A program belongs to one of the splits, by the hash of its normalised syntax tree.
-        if reference in seen or (
-            split is not None
-            and (hash_to_unit_interval("split", trees.tree_of(drawn)) < VALIDATION_SHARE) != (split == "validation")
-        ):
+        is_held_out = hash_to_unit_interval("split", dump_normalised_tree(reference)) < VALIDATION_SHARE
+        if reference in seen or (split is not None and is_held_out != (split == "validation")):
             misses += 1
             continue
         misses = 0
