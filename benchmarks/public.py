@@ -307,17 +307,17 @@ def table(given: argparse.Namespace) -> str:
                 continue
             row: Cell = {"size": size, "arm": path.stem, "tokens": cell.get("training", {}).get("tokens", 0)}
             row["steps"] = cell.get("training", {}).get("optimizer_steps", 0)
-            for name, now, then, among in (
-                ("sampled pass@1, 500", cell["sampled"], before["sampled"], None),
-                ("greedy, 500", cell["greedy"], before["greedy"], None),
-                ("sampled, sanitized", cell["sampled"], before["sampled"], few),
-                ("sampled, MBPP+", cell["plus"], before["plus"], None),
-                ("HumanEval, greedy", cell["humaneval"], before["humaneval"], None),
+            for name, key, among in (
+                ("sampled pass@1, 500", "sampled", None),
+                ("greedy, 500", "greedy", None),
+                ("sampled, sanitized", "sampled", few),
+                ("sampled, MBPP+", "plus", None),
+                ("HumanEval, greedy", "humaneval", None),
             ):
-                of_now, of_then = shares(now, among), shares(then, among)
-                row[name] = f"{statistics.fmean(of_now.values()):.3f}"
-                if path != base:
-                    row[name] += f", {difference(of_now, of_then)}"
+                if key in cell and key in before:
+                    of_now, of_then = shares(cell[key], among), shares(before[key], among)
+                    row[name] = f"{statistics.fmean(of_now.values()):.3f}"
+                    row[name] += "" if path == base else f", {difference(of_now, of_then)}"
             rows.append(row)
     return as_markdown(rows)
 
