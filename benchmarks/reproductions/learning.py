@@ -1,4 +1,4 @@
-"""What trainings of a language model share: its size, imitation, learning from pairs, and how it is measured."""
+"""Parts that trainings of a language model share: its size, imitation, learning from pairs, and measuring."""
 
 from __future__ import annotations
 
