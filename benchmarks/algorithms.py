@@ -23,7 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import reproduce
 from reproductions import learning
 from reproductions.part import Case, Numbers, Part, Store
@@ -42,19 +41,6 @@ PRECISIONS = ("float32", "dtype: bfloat16")
 MAX_TOKENS = 40
 COLUMNS = {"greedy": "greedy", "sampled": "sampled", "to_0.9": "rollouts to 0.9", "cpu_seconds": "CPU s"}
 FOLDER = Path("runs/algorithms")
-
-
-class Watch(learning.Measured):
-    """Greedy pass@1 now and then, and the CPU seconds of training without it."""
-
-    cpu_seconds = started = 0.0
-
-    def on_train_batch_start(self, *_: Any) -> None:
-        self.started = time.process_time()
-
-    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        self.cpu_seconds += time.process_time() - self.started
-        super().on_train_batch_end(trainer)
 
 
 def task(seed: int, batch_size: int = 16, **options: Any) -> Basics:
@@ -97,7 +83,7 @@ def run(seed: int, folder: Path, algorithm: str, precision: str, options: argpar
     """Train one algorithm from the warm start and measure it."""
     start, seconds = warm_start(seed, folder.parent / str(seed), options.sft_updates)
     policy = CausalLM(start, dtype=precision.removeprefix("dtype: "))
-    watch = Watch(policy, task(seed).problems("validation"), MAX_TOKENS, every=20)
+    watch = learning.Measured(policy, task(seed).problems("validation"), MAX_TOKENS, every=20)
     if algorithm == "DPO":
         writer, started = {"max_tokens": MAX_TOKENS, "margin": 0.5, "max_pairs": 4}, time.process_time()
         data = task(seed, max_train_problems=512)

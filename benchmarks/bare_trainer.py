@@ -1,4 +1,4 @@
-"""What benchmarks train with: a trainer that does nothing else, problems that are given, and a reward without cost."""
+"""Parts of trainings that are measured: a bare trainer, problems that are given, and a reward that costs nothing."""
 
 from __future__ import annotations
 

@@ -51,7 +51,6 @@ from lit_rl.math.advantages import GAE
 from lit_rl.math.returns import reward_to_go
 from lit_rl.models.padding import pad_right
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.ppo import explained_variance
 from lit_rl.rewards import SyntaxReward
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.token_credit import assign_credit
@@ -183,8 +182,7 @@ def table(folder: Path) -> str:
             row[name] += " [{:.3g}, {:.3g}]".format(*ends[name][:, at].tolist())
         row["by noise"] = "" if rule in BIASED else row["by noise"]
         rows.append(row)
-    facts = {name: round(sum(cell["facts"][name] for cell in cells) / len(cells), 3) for name in cells[0]["facts"]}
-    return f"{folder.name}: {len(cells)} problems, {size:,} weights, {facts}\n\n{as_markdown(rows)}\n"
+    return f"{folder.name}: {len(cells)} problems, {size:,} weights\n\n{as_markdown(rows)}\n"
 
 
 # -- sampling and gradients --------------------------------------------------------------------------------------------
@@ -267,8 +265,8 @@ def first_pass(policy: CausalLM, sandbox: Sandbox, work: Work, problems: Sequenc
 
 def advantages(
     policy: CausalLM, work: Work, head: Tensor, rows: Completions, judged: Sequence[Judgement], go_on: Any
-) -> tuple[Tensor, Tensor, dict[str, float]]:
-    """[R, n, T] advantages of a group under each rule, [R] sampled tokens, and facts about the group."""
+) -> tuple[Tensor, Tensor]:
+    """[R, n, T] advantages of a group under each rule, and [R] sampled tokens."""
     out, mask = work.rewards(rows, judged), rows.completion_mask
     if not bool(out.valid.all()):
         raise SystemExit(f"a program could not be judged: {out.reasons}")
@@ -287,14 +285,7 @@ def advantages(
         of_rows = zip(ends, of_row, rows.lengths.tolist(), baseline.tolist(), out.rewards.tolist(), strict=True)
         lines = [([*of, n], [b, *(means[place[one]] for one in before), r]) for of, before, n, b, r in of_rows]
         found.append(torch.stack([by_lines(*line, mask.shape[1]) for line in lines]))
-    facts = {
-        "passed": sum(one.outcome.passed for one in judged) / len(judged),
-        "placed before the end": float((placed["spans"] != placed["terminal"]).any(-1).float().mean()),
-        "tokens of a row": float(own) / len(rows),
-        "line ends of a row": sum(map(len, ends)) / len(rows),
-        "explained variance": float(explained_variance(values, out.rewards[:, None].expand_as(values), mask)),
-    }
-    return torch.stack(found), torch.stack(spent), facts
+    return torch.stack(found), torch.stack(spent)
 
 
 def measure(given: argparse.Namespace, name: str) -> None:
@@ -322,18 +313,17 @@ def measure(given: argparse.Namespace, name: str) -> None:
                 def go_on(found: Any, group: int = group, problem: Problem = problem) -> tuple[Tensor, Tensor]:
                     return continued(policy, sandbox, work, problem, found, group)
 
-                of_rules, *others_of = advantages(policy, work, first["head"], rows, judged, go_on)
+                of_rules, tokens = advantages(policy, work, first["head"], rows, judged, go_on)
                 logprobs, gradients = policy(rows, work.sampling.temperature)[0], []
                 for one in of_rules.to(logprobs) / len(rows):
                     parts = torch.autograd.grad(logprobs, weights, one, retain_graph=True)
                     gradients.append(torch.cat([part.flatten() for part in parts]).bfloat16())
-                cells.append((torch.stack(gradients), *others_of))
-            gradients, tokens, facts = zip(*cells, strict=True)
-            mean = {key: (facts[0][key] + facts[1][key]) / 2 for key in facts[0]}
-            cell = {"gradients": torch.stack(gradients, 1), "tokens": sum(tokens), "facts": mean}
+                cells.append((torch.stack(gradients), tokens))
+            gradients, tokens = zip(*cells, strict=True)
+            cell = {"gradients": torch.stack(gradients, 1), "tokens": sum(tokens)}
             torch.save(cell, path.with_suffix(".part"))
             path.with_suffix(".part").rename(path)
-            print(name, number, problem.task_id, mean, flush=True)
+            print(name, number, problem.task_id, flush=True)
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ def main() -> None:
     else:
         warm_start()
     before = json.loads(BEFORE.read_text())
-    after = learn()
+    after = measured(Cli(["fit", "--config", "configs/basics_grpo.yaml"]))
     RESULT.write_text(json.dumps({"before": before, "after": after}, indent=1))
     show(before, after, time.perf_counter() - started)
 
@@ -47,12 +47,6 @@ def warm_start() -> None:
     cli.trainer.limit_val_batches = 1.0
     cli.trainer.validate(cli.model, cli.datamodule, verbose=False)
     BEFORE.write_text(json.dumps(measured(cli)))
-
-
-def learn() -> dict[str, float]:
-    """GRPO; returns the metrics of its last validation."""
-    cli = Cli(["fit", "--config", "configs/basics_grpo.yaml"])
-    return measured(cli)
 
 
 def measured(cli: Cli) -> dict[str, float]:

@@ -25,6 +25,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+import yaml
 from bare_trainer import Given, bare_trainer
 from on_gpu.measuring import as_markdown
 
@@ -47,38 +48,18 @@ from lit_rl.data.task import TaskDataModule
 from lit_rl.math.losses import Clipped
 from lit_rl.models.loading.export import write_model
 from lit_rl.rewards import LintReward
-from lit_rl.types import Problem
 
 Cell = dict[str, Any]
 ROLLOUTS, PROBLEMS, SAMPLES, MAX_TOKENS, RATE, KL, LINT = 24, 8, 8, 256, 3e-5, 0.01, 0.2
 ARMS = ("base", "grpo", "no_lint", "rejection")
-CHAT = [
-    {
-        "role": "user",
-        "content": "Please provide a self-contained Python script that solves the following problem in a markdown code "
-        "block:\n```\n{prompt}\n```\n",
-    },
-    {
-        "role": "assistant",
-        "content": "Below is a Python script with a self-contained function that solves the problem and passes "
-        "corresponding tests:\n```python\n",
-    },
-]
-ASKED: Cell = {
-    "form": "completion",
-    "chat": CHAT,
-    "stop_strings": ["\nif __name__", "\ndef main(", "\nprint(", "\n```\n"],
-    "extraction": "definitions",
-}
+AS_EVALPLUS = Path(__file__).parents[1] / "configs" / "mbpp_plus_validate.yaml"
+ASKED: Cell = yaml.safe_load(AS_EVALPLUS.read_text())["data"]["init_args"]
 """The chat of EvalPlus, with the answer begun."""
+ASKED_BY_HUMANEVAL = {name: value for name, value in ASKED.items() if name != "form"}
 
 
 class Spent(pl.Callback):
-    """Rollouts, sampled tokens and CPU seconds over all starts.
-
-    Args:
-        samples: completions of a problem.
-    """
+    """Rollouts, sampled tokens and CPU seconds over all starts; ``samples`` completions of a problem."""
 
     def __init__(self, samples: int = 1) -> None:
         self.samples = samples
@@ -170,13 +151,9 @@ def grpo(given: argparse.Namespace, folder: Path) -> Cell:
 
 
 def rejection(given: argparse.Namespace, folder: Path) -> Cell:
-    """Sample as many tokens from the base as GRPO's arm did, then imitate each program that passed, for two epochs.
-
-    Where GRPO's arm is not trained yet, as many completions as it samples.
-    """
+    """Sample as many tokens from the base as GRPO's arm did, then imitate each program that passed, for two epochs."""
     folder.mkdir(parents=True, exist_ok=True)
-    beside = path_of(given, "grpo")
-    trained = json.loads(beside.read_text()).get("training") if beside.exists() else None
+    tokens = json.loads(path_of(given, "grpo").read_text())["training"]["tokens"]
     together = max(PROBLEMS, given.rows // SAMPLES)
     log = folder / "batches.jsonl"
     batches = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
@@ -184,14 +161,8 @@ def rejection(given: argparse.Namespace, folder: Path) -> Cell:
     by_id = {problem.task_id: problem for problem in problems}
     order = [one for turn in range(9) for one in random.Random(f"{given.seed}/{turn}").sample(problems, len(problems))]
     policy = measured(given, given.model)
-
-    def enough() -> bool:
-        if trained:
-            return sum(one["tokens"] for one in batches) >= trained["tokens"]
-        return len(batches) * together >= given.rollouts * PROBLEMS
-
     with Sandbox(given.workers) as sandbox:
-        while not enough():
+        while sum(one["tokens"] for one in batches) < tokens:
             started, first = time.process_time(), len(batches) * together
             found = evaluate(
                 policy,
@@ -264,13 +235,11 @@ def answers(rollouts: Sequence[Any]) -> list[Cell]:
 def measure(given: argparse.Namespace, cell: Cell, model: str, path: Path) -> None:
     """Sampled and greedy completions of MBPP's test problems, greedy ones of HumanEval; a batch at a time."""
     humaneval = HumanEval(str(given.data / "humaneval" / "HumanEval.jsonl.gz"), name="humaneval", **ASKED_BY_HUMANEVAL)
+    test = mbpp(given, "test").problems("validation")
     jobs = {
-        "greedy": (mbpp(given, "test").problems("validation"), Sampling(temperature=0.0, max_tokens=MAX_TOKENS)),
+        "greedy": (test, Sampling(temperature=0.0, max_tokens=MAX_TOKENS)),
         "humaneval": (humaneval.problems("validation"), Sampling(temperature=0.0, max_tokens=2 * MAX_TOKENS)),
-        "sampled": (
-            mbpp(given, "test").problems("validation"),
-            Sampling(num_samples=SAMPLES, max_tokens=MAX_TOKENS),
-        ),
+        "sampled": (test, Sampling(num_samples=SAMPLES, max_tokens=MAX_TOKENS)),
     }
     policy = measured(given, model)
     with Sandbox(given.workers) as sandbox:
@@ -290,19 +259,17 @@ def measure(given: argparse.Namespace, cell: Cell, model: str, path: Path) -> No
             write(path, cell)
 
 
-ASKED_BY_HUMANEVAL = {name: value for name, value in ASKED.items() if name != "form"}
-
-
 def judged_by_plus(given: argparse.Namespace, rows: Sequence[Cell], sandbox: Sandbox) -> list[Cell]:
     """Verdicts of the same programs under MBPP+'s tests, for the problems that have them."""
     plus = MBPPPlus(str(given.data / "evalplus" / "MbppPlus-OriginFmt.jsonl.gz"), validation_split="all")
-    checks: dict[str, Problem] = {one.task_id.rpartition("/")[2]: one for one in plus.problems("validation")}
-    found = []
-    for row in rows:
-        problem = checks.get(row["task"].rpartition("/")[2])
-        if problem is not None:
-            found.append((row["task"], sandbox.submit(row["program"], problem.check)))
-    return [{"task": task, "verdict": future.result().verdict.value} for task, future in found]
+    checks = {number_of(one.task_id): one.check for one in plus.problems("validation")}
+    known = [row for row in rows if number_of(row["task"]) in checks]
+    outcomes = sandbox.judge_many([(row["program"], checks[number_of(row["task"])]) for row in known])
+    return [{"task": row["task"], "verdict": one.verdict.value} for row, one in zip(known, outcomes, strict=True)]
+
+
+def number_of(task_id: str) -> str:
+    return task_id.rpartition("/")[2]
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -312,8 +279,7 @@ def shares(rows: Sequence[Cell], among: frozenset[str] | None = None) -> dict[st
     """Share of passed rows by problem; rows that could not be judged for our own reasons are left out."""
     by_task: dict[str, list[bool]] = {}
     for row in rows:
-        number = row["task"].rpartition("/")[2]
-        if row["verdict"] != "infrastructure_failure" and (among is None or number in among):
+        if row["verdict"] != "infrastructure_failure" and (among is None or number_of(row["task"]) in among):
             by_task.setdefault(row["task"], []).append(row["verdict"] == "passed")
     return {task: statistics.fmean(passed) for task, passed in by_task.items()}
 
@@ -329,7 +295,7 @@ def table(given: argparse.Namespace) -> str:
     """All cells that are measured, beside the base."""
     rows: list[Cell] = []
     sanitized = MBPP(str(given.data / "mbpp" / "sanitized-mbpp.json.gz"), validation_split="all")
-    few = frozenset(one.task_id.rpartition("/")[2] for one in sanitized.problems("validation"))
+    few = frozenset(number_of(one.task_id) for one in sanitized.problems("validation"))
     for size in ("half", "small"):
         base = given.folder / size / "base_0.json"
         if not base.exists():
@@ -341,17 +307,17 @@ def table(given: argparse.Namespace) -> str:
                 continue
             row: Cell = {"size": size, "arm": path.stem, "tokens": cell.get("training", {}).get("tokens", 0)}
             row["steps"] = cell.get("training", {}).get("optimizer_steps", 0)
-            for name, now, then, among in (
-                ("sampled pass@1, 500", cell["sampled"], before["sampled"], None),
-                ("greedy, 500", cell["greedy"], before["greedy"], None),
-                ("sampled, sanitized", cell["sampled"], before["sampled"], few),
-                ("sampled, MBPP+", cell["plus"], before["plus"], None),
-                ("HumanEval, greedy", cell["humaneval"], before["humaneval"], None),
+            for name, key, among in (
+                ("sampled pass@1, 500", "sampled", None),
+                ("greedy, 500", "greedy", None),
+                ("sampled, sanitized", "sampled", few),
+                ("sampled, MBPP+", "plus", None),
+                ("HumanEval, greedy", "humaneval", None),
             ):
-                of_now, of_then = shares(now, among), shares(then, among)
-                row[name] = f"{statistics.fmean(of_now.values()):.3f}"
-                if path != base:
-                    row[name] += f", {difference(of_now, of_then)}"
+                if key in cell and key in before:
+                    of_now, of_then = shares(cell[key], among), shares(before[key], among)
+                    row[name] = f"{statistics.fmean(of_now.values()):.3f}"
+                    row[name] += "" if path == base else f", {difference(of_now, of_then)}"
             rows.append(row)
     return as_markdown(rows)
 

@@ -16,8 +16,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,9 @@ def aside(folder: Path, work: Callable[[], Any]) -> Any:
 
 def prepare(part: Part, folder: Path) -> None:
     """Prepare what a part's cases begin with, unless an earlier run has made it."""
-    done = folder / part.name / "prepared"
+    done = folder / "prepared"
     if part.prepare is not None and not done.exists():
-        aside(folder / part.name, lambda: part.prepare and part.prepare(folder / part.name))
+        aside(folder, partial(part.prepare, folder))
         done.touch()
 
 
@@ -70,30 +71,22 @@ def run(parts: Sequence[Part], seeds: Sequence[int], folder: Path, processes: in
         for case in part.cases
         if (part.name, case.name, seed) not in store.lines and (case.seeded or seed == seeds[0])
     ]
-    waiting = {part.name: [one for one in missing if one[0] is part] for part in parts}
-    started, finished = time.perf_counter(), 0
+    started = time.perf_counter()
     signal.signal(signal.SIGTERM, end_with_workers)
     # No fork: a copy of a process that has used torch's threads may hang.
     with ProcessPoolExecutor(processes, mp_context=mp.get_context("spawn")) as pool:
-        running: dict[Future[Any], Part | tuple[Part, Case, int]] = {
-            pool.submit(prepare, part, folder): part for part in parts if waiting[part.name]
-        }
-        while running:
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                of = running.pop(future)
-                if isinstance(of, Part):
-                    future.result()
-                    running |= {pool.submit(work, *one, folder): one for one in waiting[of.name]}
-                    continue
-                part, case, seed = of
-                numbers, seconds = future.result()
-                store.add(part.name, case.name, seed, seconds, numbers)
-                finished += 1
-                print(
-                    f"{finished}/{len(missing)} after {(time.perf_counter() - started) / 60:.1f} minutes: "
-                    f"{part.name}: {case.name}, seed {seed}: {seconds:.0f} CPU s",
-                    flush=True,
-                )
+        begun = [part for part in parts if any(one[0] is part for one in missing)]
+        list(pool.map(prepare, begun, [folder / part.name for part in begun]))
+        running = {pool.submit(work, *one, folder): one for one in missing}
+        for finished, future in enumerate(as_completed(running), 1):
+            (part, case, seed), (numbers, seconds) = running[future], future.result()
+            store.add(part.name, case.name, seed, seconds, numbers)
+            minutes = (time.perf_counter() - started) / 60
+            print(
+                f"{finished}/{len(missing)} after {minutes:.1f} minutes: "
+                f"{part.name}: {case.name}, seed {seed}: {seconds:.0f} CPU s",
+                flush=True,
+            )
 
 
 def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path | None) -> None:

@@ -19,8 +19,8 @@ weights and take one update of Adam a step, without a KL term.
 Random models: a Qwen2 (hidden 128, 4 layers), 16 prompts x 8 completions; with `--shape 135m` one in the shape of
 SmolLM2-135M, 4 prompts of about 100 tokens x 8 completions of 93 (plain).
 
-Prints seconds a step (basics: until the goal), memory, the matrix products in our sampling (plain), both
-sides' settings and the median ratio of the rounds.
+Prints seconds a step (basics: until the goal), memory, the matrix products in our sampling (plain), settings of both
+sides and the median ratio of the rounds.
 """
 
 from __future__ import annotations

@@ -63,12 +63,7 @@ def cpu_seconds() -> float:
 
 
 class Watch:
-    """Seconds of each step and, every few steps, pass@1 over them; measuring is left out of the seconds.
-
-    Args:
-        spec: ``clock``; with ``measure``, also ``every`` steps and the ``goal`` that ends the run.
-        measure: pass@1 as it is now.
-    """
+    """Seconds of each step and, every few steps until the goal, pass@1 over them, outside the seconds."""
 
     def __init__(self, spec: Mapping[str, Any], measure: Callable[[], float] | None = None) -> None:
         self._clock = cpu_seconds if spec["clock"] == "cpu" else time.perf_counter

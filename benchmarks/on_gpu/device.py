@@ -1,4 +1,4 @@
-"""What a card reaches: bandwidth and products per second."""
+"""Bandwidth and products per second that a card reaches."""
 
 from __future__ import annotations
 

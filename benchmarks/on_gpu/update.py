@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import torch
 from bare_trainer import EvenIds, bare_trainer
@@ -57,27 +58,23 @@ def measure(given: argparse.Namespace) -> Iterator[Row]:
         "LoRA 16": (LoRA(rank=16), 0),
         "LoRA 16, half of the rows": (LoRA(rank=16), rows // 2),
     }
-    cases = [(shape, kind) for shape in shapes(given) for kind in kinds]
-    seconds = []
-    for shape, kind in cases:
+    for shape, (kind, (lora, equal_rows)) in product(shapes(given), kinds.items()):
         forget(given.device)
-        module = module_of(shape, *kinds[kind], tokens, microbatch)
+        module = module_of(shape, lora, equal_rows, tokens, microbatch)
         with tempfile.TemporaryDirectory() as folder:
             accelerator = "gpu" if given.device.type == "cuda" else "cpu"
             trainer = bare_trainer(accelerator=accelerator, default_root_dir=folder)
             trainer.fit(module, prompts(rows // GROUP, prompt))
-        seconds.append(module.noted["update (s)"])
         found: Row = {"shape": shape, "trained": kind, **module.noted}
-        found["tokens/s"] = rows * (prompt + tokens) / seconds[-1]
+        found["tokens/s"] = rows * (prompt + tokens) / found["update (s)"]
         found["sampling (s)"] = float(trainer.callback_metrics["time/sampling_seconds"])
+        module = module_of(shape, lora, equal_rows, tokens, microbatch)
+        layout = replace(layout_from_run(module, None, (rows - equal_rows) // GROUP, 1), prompt_tokens=prompt)
+        traced = trace_update(module, None, layout)
+        found["plan's peak (GB)"] = sum(traced.updating.values()) / 1e9
+        found["plan's count (TFLOP)"] = traced.flops / 1e12
+        found["TFLOP/s"] = traced.flops / 1e12 / found["update (s)"]
+        if limit:
+            found["share of the card's products"] = found["TFLOP/s"] / limit
         del module, trainer
         yield found
-    for (shape, kind), taken in zip(cases, seconds, strict=True):
-        module = module_of(shape, *kinds[kind], tokens, microbatch)
-        learning = (rows - kinds[kind][1]) // GROUP
-        layout = replace(layout_from_run(module, None, learning, 1), prompt_tokens=prompt)
-        traced = trace_update(module, None, layout)
-        counted = {"plan's peak (GB)": sum(traced.updating.values()) / 1e9, "plan's count (TFLOP)": traced.flops / 1e12}
-        counted["TFLOP/s"] = traced.flops / 1e12 / taken
-        shared = {"share of the card's products": counted["TFLOP/s"] / limit} if limit else {}
-        yield {"shape": shape, "trained": kind} | counted | shared

@@ -3,15 +3,13 @@
     python -P -m references.runs answer.json --runs grpo sft      # with the library that comes first on PYTHONPATH
 
 The models are beside the answer (``--models`` makes them). Each run is a process of its own, so that a failure is that
-of one run.
+of one run. Where a commit has another name or place, import the one or the other.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
-import itertools
 import json
 import multiprocessing
 import os
@@ -37,23 +35,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 from transformers.models.llama import modeling_llama
 
 import lit_rl
+from lit_rl import CriticConfig, RolloutConfig, UpdateConfig
+from lit_rl.math.advantages import GAE, BatchMean
+from lit_rl.math.divergences import JSD
+from lit_rl.math.losses import TruncatedWeights
+from lit_rl.modules import Distillation, DistillationConfig
 from lit_rl.rewards import RewardTerm, TermScore
 
 FORK = multiprocessing.get_context("fork")
 NOT_COMPARED = re.compile(r"second|memory|^epoch$")
-PLACES = ["lit_rl", "lit_rl.models", "lit_rl.modules"]
-PLACES += [f"lit_rl.{math}{name}" for math in ("", "math.") for name in ("advantages", "losses", "divergences")]
-
-
-def find(*names: str) -> Any:
-    """The class of the library that has one of these names, in whichever module this commit has it.
-
-    A name or place that changes is added here; a run whose arguments change asks for what its commit has.
-    """
-    for place, name in itertools.product(PLACES, names):
-        with contextlib.suppress(ImportError, AttributeError):
-            return getattr(importlib.import_module(place), name)
-    raise ImportError(f"{names} is in none of {PLACES}")
 
 
 class EvenTokens(RewardTerm):
@@ -86,15 +76,7 @@ class Rows(Logger):
 
 @dataclass(frozen=True)
 class Run:
-    """Sizes, and what all runs have in common.
-
-    Args:
-        models: folder of the models, see :func:`write_models`.
-        folder: of this run.
-        length: rollouts or updates.
-        wide: compute in float64.
-        trainer: settings.
-    """
+    """Sizes, and what all runs have in common; ``folder`` is this run's, ``length`` counts rollouts or updates."""
 
     models: Path
     folder: Path
@@ -116,7 +98,7 @@ class Run:
             "sampling": lit_rl.Sampling(num_samples=4, max_tokens=12 if self.wide else 24),
             "rewards": [lit_rl.TestsReward(), EvenTokens(weight=0.5)],
             "sandbox": partial(lit_rl.Sandbox, num_workers=1),
-            "update": find("UpdateConfig", "Update")(**{"optimizer": ADAM, "microbatch_size": 3} | steps | updates),
+            "update": UpdateConfig(**{"optimizer": ADAM, "microbatch_size": 3} | steps | updates),
             "max_rollouts": self.length,
             "seed": 3,
         }
@@ -147,37 +129,33 @@ def grpo(run: Run, **options: Any) -> Fitted:
 
 
 def ppo_separate_critic(run: Run) -> Fitted:
-    critic_update = find("CriticConfig", "CriticUpdate")(
-        learning_rate=2e-3, value_clip=0.2, warmup_rollouts=1, coef=0.5
-    )
+    critic_update = CriticConfig(learning_rate=2e-3, value_clip=0.2, warmup_rollouts=1, coef=0.5)
     settings = {"critic": lit_rl.SeparateCritic(), "critic_update": critic_update, "credit": "spans"}
-    settings |= {"estimator": find("GAE")(gae_lambda=0.95), "objective": lit_rl.Objective(kl_coef=0.02, kl_kind="k1")}
+    settings |= {"estimator": GAE(gae_lambda=0.95), "objective": lit_rl.Objective(kl_coef=0.02, kl_kind="k1")}
     return run.fit(lit_rl.PPO(run.policy(), **settings, **run.sampled()), run.task())
 
 
 def ppo_shared_critic(run: Run) -> Fitted:
-    settings: dict[str, Any] = {"critic": lit_rl.SharedCritic(), "estimator": find("GAE")(gae_lambda=1.0)}
-    settings |= {"critic_update": find("CriticConfig", "CriticUpdate")(learning_rate=2e-3, bootstrap_truncated=True)}
+    settings: dict[str, Any] = {"critic": lit_rl.SharedCritic(), "estimator": GAE(gae_lambda=1.0)}
+    settings |= {"critic_update": CriticConfig(learning_rate=2e-3, bootstrap_truncated=True)}
     settings |= {"credit": "terminal"} | run.sampled(minibatches=1, aggregate="sequence_mean")
     return run.fit(lit_rl.PPO(run.policy(lora=lit_rl.LoRA(rank=4)), **settings), run.task())
 
 
 def reinforce_adapters(run: Run) -> Fitted:
-    settings = {"baseline": find("BatchMean")(normalize="none"), "gamma": 0.98, "credit": "tokens"}
+    settings = {"baseline": BatchMean(normalize="none"), "gamma": 0.98, "credit": "tokens"}
     settings |= run.sampled(epochs=1, minibatches=1, aggregate="sequence_sum", mask_truncated=True)
     return run.fit(lit_rl.REINFORCE(run.policy(lora=lit_rl.LoRA(rank=4)), **settings), run.task())
 
 
 def repair(run: Run) -> Fitted:
-    collect = find("Collect", "RolloutConfig")(environment=lit_rl.Repair(max_turns=2, max_message_tokens=32))
+    collect = RolloutConfig(environment=lit_rl.Repair(max_turns=2, max_message_tokens=32))
     return run.fit(lit_rl.GRPO(run.policy(), collect=collect, **run.sampled()), run.task(num_public_cases=2))
 
 
 def distillation(run: Run) -> Fitted:
-    teacher, distil = run.policy("teacher"), find("DistillationConfig", "Distil")(find("JSD")(), reward_weight=0.5)
-    with contextlib.suppress(ImportError):  # a policy was wrapped once
-        teacher = find("ModelTeacher")(teacher)
-    module = find("Distillation")(run.policy(), teacher=teacher, distil=distil, **run.sampled())
+    teacher, distil = run.policy("teacher"), DistillationConfig(JSD(), reward_weight=0.5)
+    module = Distillation(run.policy(), teacher=teacher, distil=distil, **run.sampled())
     return run.fit(module, run.task())
 
 
@@ -191,8 +169,8 @@ def dpo(run: Run) -> Fitted:
 
 
 def staleness(run: Run) -> Fitted:
-    objective = lit_rl.Objective(correction=find("TruncatedWeights")(cap=2.0))
-    return grpo(run, collect=find("Collect", "RolloutConfig")(staleness=1), objective=objective)
+    objective = lit_rl.Objective(correction=TruncatedWeights(cap=2.0))
+    return grpo(run, collect=RolloutConfig(staleness=1), objective=objective)
 
 
 def two_ranks(run: Run) -> Fitted:
@@ -270,9 +248,7 @@ def in_process(name: str, models: Path, **sizes: Any) -> dict[str, Any]:
 def write_models(folder: Path, wide: bool = False) -> None:
     """Write ``policy``, ``teacher`` and ``pairs.jsonl``; Transformers alone trains them, so that no change moves them.
 
-    Args:
-        folder: where to.
-        wide: random weights in float64, the same on every processor; otherwise they pass some of the tests.
+    Wide ones are random in float64, the same on every processor; the others pass some of the tests.
     """
     tokenizer = AutoTokenizer.from_pretrained(Path(lit_rl.__file__).parent / "data" / "basics" / "tokenizer")
     hidden, eos = 32 if wide else 64, tokenizer.eos_token_id

@@ -75,11 +75,7 @@ def written(seed: int, folder: Path, number: int) -> Numbers:
 PRETRAINED = Part(
     name="pretrained",
     cases=tuple(Case(name, partial(written, number=number), seeded=False) for number, name in enumerate(PLACES)),
-    columns={
-        "build": "completions that build",
-        "mean": "mean score",
-        "largest": "largest score",
-    },
+    columns={"build": "completions that build", "mean": "mean score", "largest": "largest score"},
     digits={"mean": 4, "largest": 4},
     needs=PACKAGE,
 )

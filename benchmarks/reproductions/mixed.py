@@ -62,11 +62,11 @@ class PreferMixed(pl.Callback):
 
 
 class Mixed(Basics):
-    """The embedded task with or without preference."""
+    """The embedded task with a preference."""
 
-    def __init__(self, rarely: float | None, **options: Any) -> None:
+    def __init__(self, rarely: float, **options: Any) -> None:
         super().__init__(**options)
-        self.preference = PreferMixed(rarely or 1.0)
+        self.preference = PreferMixed(rarely)
 
     def train_dataloader(self) -> ProblemLoader:
         loader = super().train_dataloader()
@@ -75,7 +75,7 @@ class Mixed(Basics):
         return loader
 
 
-def run(seed: int, folder: Path, problems: int = 260, rarely: float | None = None, rollouts: int = 80) -> Numbers:
+def run(seed: int, folder: Path, problems: int = 260, rarely: float = 1.0, rollouts: int = 80) -> Numbers:
     """Train from the imitation on this many problems, with and without preference."""
     policy, equal = imitation(folder), Seen(EQUAL)
     data = Mixed(rarely, batch_size=16, num_train_problems=problems, num_validation_problems=260, seed=seed)
@@ -110,7 +110,7 @@ PART = Part(
     cases=tuple(
         Case(f"{problems} problems, {name}", partial(run, problems=problems, rarely=rarely))
         for problems in SIZES
-        for name, rarely in (("drawn uniformly", None), ("PreferMixed", 0.25))
+        for name, rarely in (("drawn uniformly", 1.0), ("PreferMixed", 0.25))
     ),
     columns={
         "to_0.85": "rollouts to 0.85",

@@ -138,8 +138,8 @@ def tell(rng: random.Random, names: Names = ALL) -> RobotTask:
     looked = _at(room, ["CheckEntity", name])
     heard = _at(room, ["Say", contains_all(words)])
     said = ["exists", "trace", ["Say", contains_all(words)]]
-    there = _world([room, other], people={room: [(name, "yes")]})
-    away = _world([room, other], people={other: [(name, "yes")]})
+    there = _world([room, other], people={room: (name, "yes")})
+    away = _world([room, other], people={other: (name, "yes")})
     tests = [
         (there, _all(looked, heard, _not(_reports(["away"])), _avoids(other))),
         (away, _all(looked, _not(said), _reports([name, "away"]), _avoids(other))),
@@ -168,7 +168,7 @@ def relay(rng: random.Random, names: Names = ALL) -> RobotTask:
     ]
     tests = []
     for chosen, refused in ((first, second), (second, first)):
-        world = _world([other, room], people={room: [(person.lower(), chosen)], other: [(".*", refused)]})
+        world = _world([other, room], people={room: (person.lower(), chosen), other: (".*", refused)})
         asked = _at(room, ["Ask", ".*", contains_all([chosen])])
         told = _reports([chosen])
         tests.append((world, _all(asked, told, _not(_reports([refused])), _avoids(other))))
@@ -250,7 +250,7 @@ def deliver(rng: random.Random, names: Names = ALL) -> RobotTask:
     left = _all(_never(["Pick", thing]), _reports(["not needed"]))
     tests = []
     for answer, after in (("yes", carried), ("no", left)):
-        world = _world([store, room], things={store: [thing]}, people={room: [(person.lower(), answer)]})
+        world = _world([store, room], things={store: [thing]}, people={room: (person.lower(), answer)})
         tests.append((world, _all(asked, after)))
     program = f"""
     start = get_current_location()
@@ -293,12 +293,10 @@ def contains_all_and_none(words: Sequence[str], excluded: Sequence[str]) -> str:
 def _world(
     rooms: Sequence[str],
     things: dict[str, list[str]] | None = None,
-    people: dict[str, list[tuple[str, str]]] | None = None,
+    people: dict[str, tuple[str, str]] | None = None,
 ) -> dict[str, Any]:
-    """A world of these rooms and the start; a person gives one answer."""
-    agents = {
-        room: [{"name": name, "answers": [answer]} for name, answer in found] for room, found in (people or {}).items()
-    }
+    """A world of these rooms and the start; a room may have a person, who gives one answer."""
+    agents = {room: [{"name": name, "answers": [answer]}] for room, (name, answer) in (people or {}).items()}
     return {"locations": [*rooms, START], "objects": things or {}, "agents": agents, "robot_location": START}
 
 

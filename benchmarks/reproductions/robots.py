@@ -95,11 +95,6 @@ def outcomes(policy: Policy) -> Numbers:
     return counts | {"sampled": measured(policy, problems, MAX_TOKENS, temperature=1.0).pass_at[1]}
 
 
-def theirs(*counts: int) -> dict[str, float]:
-    """The document's counts, in the order of ``KINDS``."""
-    return dict(zip(KINDS, counts, strict=True))
-
-
 COLUMNS = {
     "python": "Python errors",
     "simulation": "simulation errors",
@@ -108,16 +103,17 @@ COLUMNS = {
     "sampled": "sampled successes (share)",
 }
 
-
+THEIRS = [dict(zip(KINDS, counts, strict=True)) for counts in ((77, 3, 0, 0), (11, 28, 27, 14))]
+"""The document's counts, before and after."""
 draw = partial(bar_chart, numbers={name: COLUMNS[name] for name in KINDS}, label="greedy programs, of 80", stacked=True)
 PART = Part(
     name="robots",
     prepare=prepare,
     cases=(
-        Case("imitation", partial(without_training, measure=outcomes), theirs(77, 3, 0, 0), seeded=False),
+        Case("imitation", partial(without_training, measure=outcomes), THEIRS[0], seeded=False),
         Case("PPO, reward at the end", partial(run, credit="terminal")),
         Case("PPO, reward on places", partial(run, credit="tokens")),
-        Case("the same with syntax and lint terms", partial(run, credit="tokens", dense=True), theirs(11, 28, 27, 14)),
+        Case("the same with syntax and lint terms", partial(run, credit="tokens", dense=True), THEIRS[1]),
     ),
     columns=COLUMNS,
     digits={"python": 1, "simulation": 1, "completion": 1, "success": 1},

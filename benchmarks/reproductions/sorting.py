@@ -68,11 +68,6 @@ def answers(policy: Policy, temperature: float = 1.0, num_samples: int = 1) -> l
     return [(prompt, [int(word) for word in text.split()]) for prompt, text in zip(prompts, texts, strict=True)]
 
 
-def case(name: str, **options: Any) -> Case:
-    """A case of this part."""
-    return Case(name, partial(run, **options))
-
-
 draw = partial(
     bar_chart,
     numbers={"reward": "reward", "sorted": "sampled answers sorted"},
@@ -81,14 +76,11 @@ draw = partial(
 PART = Part(
     name="sorting",
     cases=(
-        *(case(f"{deltas}, {loss}", deltas=deltas, loss=loss) for deltas in DELTAS for loss in LOSSES),
-        case("centered_rewards, naive, smaller first logits", embedding_std=0.3),
-        case("the same, rewarding numbers in the right place", embedding_std=0.3, kind="sort_distance"),
-        case("centered_rewards, naive, rewarding numbers in the right place", kind="sort_distance"),
+        *(Case(f"{deltas}, {loss}", partial(run, deltas=deltas, loss=loss)) for deltas in DELTAS for loss in LOSSES),
+        Case("centered_rewards, naive, smaller first logits", partial(run, embedding_std=0.3)),
+        Case("the same, rewarding numbers in the right place", partial(run, embedding_std=0.3, kind="sort_distance")),
+        Case("centered_rewards, naive, rewarding numbers in the right place", partial(run, kind="sort_distance")),
     ),
-    columns={
-        "reward": "reward, share of the largest",
-        "sorted": "sampled answers sorted",
-    },
+    columns={"reward": "reward, share of the largest", "sorted": "sampled answers sorted"},
     picture=Picture("Reward and share of sorted answers in every case", draw, height=5),
 )

@@ -18,13 +18,13 @@ from reproductions.pictures import Picture, Results, curves
 
 GAMMA = 0.9
 CURVES = {"reward": "mean reward", "loss": "value loss"}
-REWARD, STEPS, VALUE_LOSS = "reward/mean", "completion/length", "critic/value_loss"
+METRICS = {"reward": "reward/mean", "steps": "completion/length", "loss": "critic/value_loss"}
 
 
 def run(seed: int, folder: Path, num_cells: int = 5, max_rollouts: int = 60) -> Numbers:
     """PPO with a critic; reward and value loss over the first and the last five rollouts, and the critic's error."""
     policy, critic = CorridorPolicy(num_cells, init_seed=seed), CorridorCritic(num_cells)
-    seen = Seen(REWARD, STEPS, VALUE_LOSS)
+    seen = Seen(*METRICS.values())
     module = PPO(
         policy,
         critic=critic,
@@ -39,14 +39,9 @@ def run(seed: int, folder: Path, num_cells: int = 5, max_rollouts: int = 60) -> 
     learn(module, Corridor(num_cells), folder, seen)
     values = critic.weights.weight[1:, 0].tolist()
     return {
-        "first_reward": seen.first(REWARD),
-        "last_reward": seen.last(REWARD),
-        "first_loss": seen.first(VALUE_LOSS),
-        "last_loss": seen.last(VALUE_LOSS),
-        "first_steps": seen.first(STEPS),
-        "last_steps": seen.last(STEPS),
-        "reward": seen.values[REWARD],
-        "loss": seen.values[VALUE_LOSS],
+        **{f"first_{name}": seen.first(metric) for name, metric in METRICS.items()},
+        **{f"last_{name}": seen.last(metric) for name, metric in METRICS.items()},
+        **{name: seen.values[METRICS[name]] for name in CURVES},
         "value_error": max(abs(value - GAMMA**steps) for steps, value in enumerate(values)),
     }
 
