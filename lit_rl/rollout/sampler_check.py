@@ -87,7 +87,8 @@ def check_gap(
     is too large.
     """
     means, count = Means(), len(completions)
-    some = completions.select(sorted({i * count // check.rows for i in range(check.rows)}) if count else []).trim()
+    rows = (torch.arange(check.rows if count else 0) * count // check.rows).unique()
+    some = completions.select(rows).trim()
     with torch.no_grad():
         if count:
             logprobs = policy.logprobs(some, sampling.temperature)
