@@ -14,7 +14,6 @@ from array import array
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -41,9 +40,9 @@ class Conversation:
     sample: int
     prompt_ids: tuple[int, ...]
     max_turns: int = 1
-    ids: array[int] = field(default_factory=partial(array, "q"))
+    ids: array[int] = field(default_factory=lambda: array("q"))
     chosen: bytearray = field(default_factory=bytearray)  # 1 for what the policy chose
-    logprobs: array[float] = field(default_factory=partial(array, "d"))
+    logprobs: array[float] = field(default_factory=lambda: array("d"))
     turns: list[Turn] = field(default_factory=list)
     programs: list[Program | None] = field(default_factory=list)
     outcomes: list[Future[Outcome]] = field(default_factory=list)
