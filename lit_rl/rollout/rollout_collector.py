@@ -18,7 +18,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -185,11 +185,8 @@ class RolloutCollector:
     # -- rollouts ------------------------------------------------------------------------------------------
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
-        """Sample rows and judge them; an engine with its own weights is compared, in training every time."""
-        rollout = self._sample(problems, sampling, key).finish(self.progress)
-        if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
-            self.check_sampler_gap(rollout.completions, sampling)
-        return rollout
+        """Sample rows and judge them."""
+        return self._sample(problems, sampling, key).finish(self.progress)
 
     def collect_training(
         self,
@@ -205,12 +202,13 @@ class RolloutCollector:
         ``next_problems`` gives the next rollout's problems, asked with staleness 1, or ``None`` after the last;
         ``others`` all training problems, asked where groups are sampled again. Returns B * G rows, prompt-major.
         """
+        key = StreamKey(self.seed, _TRAIN, number)
         if self.settings.staleness:
-            pending = self._take_pending(batch, sampling, number) or self._sample_ahead(batch, sampling, number)
-            following = next_problems()
-            self.pending = None if following is None else self._sample_ahead(following, sampling, number + 1)
+            pending = self._take_pending(batch, sampling, number) or self._sample(batch, sampling, key)
+            following, ahead = next_problems(), replace(key, rollout=number + 1)
+            self.pending = None if following is None else self._sample(following, sampling, ahead)
             return pending.finish(self.progress)
-        rollout = self.collect(batch, sampling, StreamKey(self.seed, _TRAIN, number))
+        rollout = self.collect(batch, sampling, key)
         if not self.settings.max_resamples:
             return rollout
         # While some rank has one-sided groups, sample other problems in their place.
@@ -244,13 +242,13 @@ class RolloutCollector:
             )
 
     def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
-        """Sample: the engine takes a ``Request`` for each turn and returns its ``Generation`` (lit_rl/types.py)."""
-        policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
-        return sample_rows(policy, engine, runner, problems, sampling, key, *more, every_case=self.every_case)
+        """Sample: the engine takes a ``Request`` for each turn and returns its ``Generation`` (lit_rl/types.py).
 
-    def _sample_ahead(self, problems: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout:
-        pending = self._sample(problems, sampling, StreamKey(self.seed, _TRAIN, number))
-        if not self.engine.shares_weights:
+        An engine with weights of its own is compared, in training every time.
+        """
+        policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
+        pending = sample_rows(policy, engine, runner, problems, sampling, key, *more, every_case=self.every_case)
+        if not engine.shares_weights and (key.purpose == _TRAIN or self._compared != policy.version):
             self.check_sampler_gap(pending.completions(), sampling)
         return pending
 
