@@ -72,7 +72,8 @@ def main() -> None:
     files = {file for file, _ in entered.functions}
     if options.list:
         print("\n".join(f"{Path(file).name}: {name}" for file, name in sorted(entered.functions)))
-    print(f"files {len(files)} | functions {len(entered.functions)}")
+    unnamed = [name for _, name in entered.functions if name.endswith(">")]
+    print(f"files {len(files)} | functions {len(entered.functions)}, {len(unnamed)} of them comprehensions and lambdas")
 
 
 if __name__ == "__main__":

@@ -206,16 +206,11 @@ class ByteSpans(Sequence[ByteSpan]):
         pairs = int64_tensor(chain.from_iterable(spans)).view(-1, 2)
         return cls(pairs[:, 0], pairs[:, 1])
 
-    def shift_and_clip(self, start: int, size: int) -> ByteSpans:
-        """The same tokens in a part of the text: tokens after it are empty at its end."""
-        return ByteSpans((self.starts - start).clamp(max=size), (self.ends - start).clamp(max=size))
-
-    def append_empty_spans(self, count: int, place: int) -> ByteSpans:
-        """These spans and more, which are empty at a byte."""
-        if not count:
-            return self
-        more = self.starts.new_full((count,), place)
-        return ByteSpans(torch.cat([self.starts, more]), torch.cat([self.ends, more]))
+    def cut(self, start: int, size: int, num_more: int) -> ByteSpans:
+        """The same tokens in a part of the text: those after it, and this many more, are empty at its end."""
+        more = self.starts.new_full((num_more,), size)
+        starts, ends = (self.starts - start).clamp(max=size), (self.ends - start).clamp(max=size)
+        return ByteSpans(torch.cat([starts, more]), torch.cat([ends, more]))
 
     def __len__(self) -> int:
         return len(self.starts)

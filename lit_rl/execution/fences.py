@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -38,12 +38,8 @@ _THOUGHT = re.compile(r"<(think|thinking|thought)>", re.IGNORECASE)
 _LATER_THOUGHT = re.compile(r"^[ \t]*<(think|thinking|thought)>", re.IGNORECASE | re.MULTILINE)
 _THOUGHT_ENDS = re.compile(r"^[ \t]*</(?:think|thinking|thought)>", re.IGNORECASE | re.MULTILINE)
 _THOUGHT_CLOSES = re.compile(r"</(?:think|thinking|thought)>", re.IGNORECASE)
-_ENDS_IN_THOUGHT = re.compile(r"<(?:think|thinking|thought)>\s*\Z", re.IGNORECASE)
-
-
-def ends_in_thought(prompt: str) -> bool:
-    """Return whether a prompt opens a thought at its end, so that the completion begins inside it."""
-    return _ENDS_IN_THOUGHT.search(prompt) is not None
+ENDS_IN_THOUGHT = re.compile(r"<(?:think|thinking|thought)>\s*\Z", re.IGNORECASE)
+"""The end of a prompt that opens a thought, so that the completion begins inside it."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +99,19 @@ def answer_start(text: str, in_thought: bool = False, is_quoted: Callable[[int],
 
 def find_fences(text: str, start: int) -> list[Fence]:
     """Find the fences in a text, starting at a given character and skipping those inside thoughts."""
-    thoughts = list(_later_thoughts(text, start))
+    thoughts, place = [], start  # closed ones after the start of the answer, each at the start of a line
+    while found := _LATER_THOUGHT.search(text, place):
+        place = text.find(f"</{found[1]}>", found.end())
+        if place < 0:
+            break
+        thoughts.append((found.start(), place))
     fences = []
-    for first, last in _marked_lines(text, start):
+    while found := _MARK.search(text, start):
+        # The line that holds the mark, without its line end.
+        first = max(start, text.rfind("\n", start, found.start()) + 1)
+        last = text.find("\n", found.end())
+        last = len(text) if last < 0 else last
+        start = last + 1
         while thoughts and thoughts[0][1] <= first:
             thoughts.pop(0)
         if thoughts and thoughts[0][0] <= first:
@@ -114,16 +120,6 @@ def find_fences(text: str, start: int) -> list[Fence]:
         if fence is not None:
             fences.append(fence)
     return fences[-MAX_FENCES:]
-
-
-def _marked_lines(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """First and last character of each line that holds a mark, without its line end."""
-    while found := _MARK.search(text, start):
-        first = max(start, text.rfind("\n", start, found.start()) + 1)
-        last = text.find("\n", found.end())
-        last = len(text) if last < 0 else last
-        yield first, last
-        start = last + 1
 
 
 def _parse_fence(text: str, first: int, last: int) -> Fence | None:
@@ -145,15 +141,6 @@ def _parse_fence(text: str, first: int, last: int) -> Fence | None:
     if tag or "#" in head:  # the mark is in a comment
         return None
     return Fence(ticks, 0, "", first + len(head), behind, opens=False, closes=True)
-
-
-def _later_thoughts(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """Closed thoughts after the start of the answer, each at the start of a line."""
-    while found := _LATER_THOUGHT.search(text, start):
-        start = text.find(f"</{found[1]}>", found.end())
-        if start < 0:
-            return
-        yield found.start(), start
 
 
 def _skip_blanks(text: str, start: int) -> int:

@@ -123,7 +123,9 @@ def prefix_and_source(prefix: str, source: str) -> tuple[str, str]:
 
     They get a line of their own; in the source blanks take their place, so that what follows keeps line and column.
     """
-    imports, rest = split_future_imports(source) if prefix else ("", source)
+    if not prefix or "__future__" not in source:
+        return prefix, source
+    imports, rest = split_future_imports(source)
     own, begin = split_future_imports(prefix) if imports else ("", prefix)
     return own + imports + begin, rest
 
@@ -134,9 +136,7 @@ def split_future_imports(source: str) -> tuple[str, str]:
     >>> split_future_imports("from __future__ import annotations\nx: int")[0]
     'from __future__ import annotations\n'
     """
-    if "__future__" not in source:
-        return "", source
-    tree = parse_python(source)
+    tree = parse_python(source) if "__future__" in source else None
     body = tree.body if tree else []
     documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
     statements = body[1:] if documented else body

@@ -71,6 +71,7 @@ class Decoding:
         Returns:
             [n, V] logits of the first token of each of these rows.
         """
+        self._cache = None
         pad_id = 0 if self.codec is None else self.codec.pad_id
         prompt_ids, prompt_mask = pad_left(prompts, pad_id, next(self.model.parameters()).device)
         positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
@@ -316,10 +317,6 @@ class SharedDecoding(Decoding):
         if not self._takes_positions:
             raise UnsupportedModelError("the model takes positions from its mask, and shared prompts have no mask")
         self._groups: PromptGroups | None = None
-
-    def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
-        self._shared, self._cache = self._cache, None
-        return super().prefill(prompts, copies, max_tokens)
 
     def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, max_tokens: int) -> None:
         read = self._cache

@@ -96,25 +96,23 @@ def choose_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -
         from. Greedy choices are scored at temperature 1.
     """
     rows = max(1, _LOGITS_AT_ONCE // logits.shape[-1] if logits.device.type == "cpu" else len(logits))
-    chunks = torch.split(logits, rows)
-    draws = [None] * len(chunks) if uniforms is None else torch.split(uniforms, rows)
-    chosen = [_choose_of_few(chunk, sampling, drawn) for chunk, drawn in zip(chunks, draws, strict=True)]
-    ids, logprobs = zip(*chosen, strict=True)
-    return torch.cat(ids), torch.cat(logprobs)
-
-
-def _choose_of_few(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
-    logits = logits.float()
-    if sampling.temperature == 0 or uniforms is None:
-        ids = logits.argmax(-1)
-        return ids, logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
-    logprobs = filter_top_k_top_p(logits / sampling.temperature, sampling).log_softmax(-1)
-    cumulative = logprobs.to(torch.float64, copy=True).exp_().cumsum_(-1)
-    total = cumulative[:, -1:]
-    # Just below the total at most, so that rounding never lands on a token of probability zero.
-    target = torch.minimum(uniforms.to(total.device)[:, None] * total, total.nextafter(torch.zeros_like(total)))
-    ids = torch.searchsorted(cumulative, target, right=True).clamp(max=logits.shape[-1] - 1)
-    return ids[:, 0], logprobs.gather(-1, ids)[:, 0]
+    chosen, scores = [], []
+    for start in range(0, len(logits), rows):
+        wide = logits[start : start + rows].float()
+        if sampling.temperature == 0 or uniforms is None:
+            logprobs = wide.log_softmax(-1)
+            ids = wide.argmax(-1, keepdim=True)
+        else:
+            logprobs = filter_top_k_top_p(wide / sampling.temperature, sampling).log_softmax(-1)
+            cumulative = logprobs.to(torch.float64, copy=True).exp_().cumsum_(-1)
+            total = cumulative[:, -1:]
+            drawn = uniforms[start : start + rows, None].to(total.device)
+            # Just below the total at most, so that rounding never lands on a token of probability zero.
+            target = torch.minimum(drawn * total, total.nextafter(torch.zeros_like(total)))
+            ids = torch.searchsorted(cumulative, target, right=True).clamp(max=wide.shape[-1] - 1)
+        chosen.append(ids[:, 0])
+        scores.append(logprobs.gather(-1, ids)[:, 0])
+    return torch.cat(chosen), torch.cat(scores)
 
 
 def filter_top_k_top_p(logits: Tensor, sampling: Sampling) -> Tensor:

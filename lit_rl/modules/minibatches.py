@@ -39,10 +39,11 @@ def make_minibatches(
     """Deal the rows of a rollout into minibatches at random, and each minibatch into micro-batches."""
     order = torch.randperm(len(completions), generator=torch.Generator().manual_seed(seed))
     size, tokens = update.microbatch_size, update.microbatch_tokens
-    return tuple(
-        Minibatch(part, divide_into_microbatches(completions, part[rows[part]], size, tokens, shares_prompts))
-        for part in order.tensor_split(update.minibatches)
-    )
+    minibatches = []
+    for part in order.tensor_split(update.minibatches):
+        microbatches = divide_into_microbatches(completions, part[rows[part]], size, tokens, shares_prompts)
+        minibatches.append(Minibatch(part, microbatches))
+    return tuple(minibatches)
 
 
 def equalize_microbatch_count(microbatches: Sequence[Tensor], device: torch.device) -> list[Tensor]:

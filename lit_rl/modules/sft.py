@@ -12,7 +12,7 @@ from lit_rl.errors import UsageError
 from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rollout import reference_answer, restore_rows
-from lit_rl.rollout.sampling_loop import pad_conversations
+from lit_rl.rollout.sampling_loop import PendingRollout
 from lit_rl.types import Completions, Problem, StopReason
 
 
@@ -62,7 +62,7 @@ class SFT(TextModule):
                     "batches without other demonstrations: train that policy, or sample with one turn"
                 )
             return super().completions_and_group_size(problems)
-        completions = pad_conversations(conversations, codec.pad_id, self.policy.device)
+        completions = PendingRollout(conversations, 1, codec.pad_id, self.policy.device).completions()
         columns = torch.arange(completions.completion_ids.shape[1], device=self.policy.device)
         first = torch.tensor([problem.fields["learned_from"] for problem in problems], device=self.policy.device)
         fits = columns < codec.max_positions - completions.prompt_mask.sum(-1, keepdim=True)

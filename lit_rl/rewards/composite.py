@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, SupportsFloat
 
 import torch
+from torch import Tensor
 
 from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
@@ -58,23 +60,17 @@ class Composite(TypedArguments):
     def __call__(self, completions: Completions, judgements: Sequence[Judgement]) -> RewardOutput:
         """Rewards and credit of N completions, from their judgements in the same order."""
         scores = [_checked_scores(term, completions, judgements) for term in self.terms]
-        mask = completions.completion_mask.cpu()
-        credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)
-        rewards, reasons = list[float](), dict[int, str]()
-        for i, (row, judgement) in enumerate(zip(mask, judgements, strict=True)):
-            turns = completions.turns[i]
-            columns = [(turn.start, turn.end) for turn in turns]
-            places = TokenCredit(turns[-1].token_byte_spans, row, judgement.program, turns[-1].start, columns)
+        rewards, reasons, weighted = list[float](), dict[int, str](), list[WeightedScores]()
+        for i in range(len(completions)):
             counted = [(t, of_term[i]) for t, of_term in zip(self.terms, scores, strict=True) if t.weight]
             lost = [f"{term.name}: {score.reason or 'no value'}" for term, score in counted if score.value is None]
             if lost:
                 reasons[i], counted = lost[0], []
-            weighted = [(term.weight, score) for term, score in counted]
+            weighted.append([(term.weight, score) for term, score in counted])
             # Summed from the values, never from the parts: equal values must give equal rewards to the last bit, since
             # groups of equal rewards are recognised by equality.
-            rewards.append(math.fsum([weight * (score.value or 0.0) for weight, score in weighted]))
-            credit[i], decided[i] = places.split_scores(weighted)
-        device = completions.completion_mask.device
+            rewards.append(math.fsum([weight * (score.value or 0.0) for weight, score in weighted[i]]))
+        device, mask = completions.completion_mask.device, completions.on_host.completion_mask
         valid = [i not in reasons for i in range(len(rewards))]
         term_values = {}
         for term, of_term in zip(self.terms, scores, strict=True):
@@ -83,11 +79,30 @@ class Composite(TypedArguments):
         return RewardOutput(
             rewards=torch.tensor(rewards, dtype=torch.float32, device=device),
             valid=torch.tensor(valid, dtype=torch.bool, device=device),
-            credit=credit.to(device),
-            decided=decided.to(device),
             term_values=term_values,
             reasons=reasons,
+            put_on_tokens=partial(_put_on_tokens, completions.turns, mask, judgements, weighted),
         )
+
+
+WeightedScores = list[tuple[float, TermScore]]
+"""Of a row, each term's weight and score."""
+
+
+def _put_on_tokens(
+    turns: Sequence[Sequence[Turn]],
+    mask: Tensor,
+    judgements: Sequence[Judgement],
+    weighted: Sequence[WeightedScores],
+) -> tuple[Tensor, Tensor]:
+    """Credit of the tokens of N rows, and what each of them decided, [N, T]."""
+    credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)
+    for i, (of_row, judgement) in enumerate(zip(turns, judgements, strict=True)):
+        columns = [(turn.start, turn.end) for turn in of_row]
+        last = of_row[-1]
+        places = TokenCredit(last.token_byte_spans, mask[i], judgement.program, last.start, columns)
+        credit[i], decided[i] = places.split_scores(weighted[i])
+    return credit, decided
 
 
 def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:

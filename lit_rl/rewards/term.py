@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from torch import Tensor
@@ -113,20 +114,33 @@ class RewardOutput:
     Args:
         rewards: [N] float32, weighted sum of the terms, before any KL. 0 where not ``valid``.
         valid: [N] bool; False where a term with a weight failed: the row leaves baseline and loss.
-        credit: [N, T] float32; a row's sum over its completion tokens is its reward, 0 outside the mask.
-        decided: [N, T] float32; the part of the reward that has places, each on the token that decided it: no later
-            token took part in the decision. The reward of a turn is on the turn's last token. What is spread evenly is
-            not included.
         term_values: per term [N] float32, unweighted; NaN where the term failed.
         reasons: per invalid row, why.
+        put_on_tokens: makes ``credit`` and ``decided`` once one of them is read, which few algorithms do.
     """
 
     rewards: Tensor
     valid: Tensor
-    credit: Tensor
-    decided: Tensor
     term_values: Mapping[str, Tensor]
     reasons: Mapping[int, str]
+    put_on_tokens: Callable[[], tuple[Tensor, Tensor]]
+
+    @property
+    def credit(self) -> Tensor:
+        """[N, T] float32; a row's sum over its completion tokens is its reward, 0 outside the mask."""
+        return self._on_tokens[0].to(self.rewards.device)
+
+    @property
+    def decided(self) -> Tensor:
+        """[N, T] float32; the part of the reward that has places, each on the token that decided it.
+
+        No later token took part in the decision. Of a turn it is the last one. Without what is spread evenly.
+        """
+        return self._on_tokens[1].to(self.rewards.device)
+
+    @cached_property
+    def _on_tokens(self) -> tuple[Tensor, Tensor]:
+        return self.put_on_tokens()
 
     def rewards_or_nan(self) -> Tensor:
         """[N] float32, NaN where not ``valid``."""

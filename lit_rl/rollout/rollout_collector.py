@@ -8,39 +8,72 @@ runs. With staleness 1 programs of rollout k run while the policy is updated on 
 the trainer waits only for those that take longer than that. The price: each rollout comes from weights one rollout of
 updates old, which a correction has to make up for. Sampling and updating share one device and never run side by side.
 
-Letters: B problems of one rank, G completions per problem, N = B * G rows.
+Letters: B problems of one rank, G completions per problem, N = B * G rows, T completion tokens, n rows compared.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
+from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
-from lit_rl.errors import UsageError
+from lit_rl.errors import LitRLError, UsageError
+from lit_rl.execution.checks import ReferenceText
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.rollout.environment import Environment, SingleTurn
 from lit_rl.rollout.records import InfrastructureError, Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
-from lit_rl.rollout.sampler_check import SamplerCheck, check_gap
 from lit_rl.rollout.sampling_loop import PendingRollout, restore_rows, sample_rows
-from lit_rl.signature_check import NonNegativeInt, Share, typed_dataclass
+from lit_rl.signature_check import NonNegativeInt, PositiveFloat, PositiveInt, Share, typed_dataclass
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, rank
 from lit_rl.types import Completions, Problem, Sampling, StopReason
 
 RunnerFactory = Callable[[], ProgramRunner]
 
+GAP, LARGEST = "sampling/logprob_gap/mean", "sampling/logprob_gap/max"
+_RATIO = "sampling/importance_ratio/mean"
+_SQUARE = "sampling/importance_ratio/mean_square"  # not logged: it becomes the effective sample size
+
 _KEY = "pending_rollout"
 _TRAIN = "train"
+
+
+class SamplerMismatchError(LitRLError, RuntimeError):
+    """An engine with its own weights does not sample as the policy would."""
+
+
+@typed_dataclass
+@dataclass(frozen=True)
+class SamplerCheck:
+    """Compare an engine's log-probabilities with the trainer's after weights arrived, before learning from rows.
+
+    Engines that sample with the policy's own weights are not asked. Nor is a gap judged if top-p or top-k filter
+    tokens, because then there is always a gap.
+
+    Args:
+        rows: rows of each rank that are compared; each costs the forward pass of a row.
+        largest_gap: mean distance (nats a token) that rounding explains. Seen are 0.00001 in float32; bfloat16 gives
+            about 0.01.
+        stop: end the run when the gap is larger, instead of warning once.
+    """
+
+    rows: PositiveInt = 4
+    largest_gap: PositiveFloat = 0.05
+    stop: bool = False
 
 
 @typed_dataclass
@@ -62,7 +95,7 @@ class RolloutConfig:
 
     engine: Engine | None = None
     environment: Environment | None = None
-    sampler_check: SamplerCheck | None = SamplerCheck()  # noqa: RUF009  # frozen
+    sampler_check: SamplerCheck | None = SamplerCheck()  # frozen
     staleness: Literal[0, 1] = 0
     max_resamples: NonNegativeInt = 0
     max_failures: Share = 0.1
@@ -152,11 +185,8 @@ class RolloutCollector:
     # -- rollouts ------------------------------------------------------------------------------------------
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
-        """Sample rows and judge them; an engine with its own weights is compared, in training every time."""
-        rollout = self._sample(problems, sampling, key).finish(self.progress)
-        if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
-            self.check_sampler_gap(rollout.completions, sampling)
-        return rollout
+        """Sample rows and judge them."""
+        return self._sample(problems, sampling, key).finish(self.progress)
 
     def collect_training(
         self,
@@ -172,12 +202,13 @@ class RolloutCollector:
         ``next_problems`` gives the next rollout's problems, asked with staleness 1, or ``None`` after the last;
         ``others`` all training problems, asked where groups are sampled again. Returns B * G rows, prompt-major.
         """
+        key = StreamKey(self.seed, _TRAIN, number)
         if self.settings.staleness:
-            pending = self._take_pending(batch, sampling, number) or self._sample_ahead(batch, sampling, number)
-            following = next_problems()
-            self.pending = None if following is None else self._sample_ahead(following, sampling, number + 1)
+            pending = self._take_pending(batch, sampling, number) or self._sample(batch, sampling, key)
+            following, ahead = next_problems(), replace(key, rollout=number + 1)
+            self.pending = None if following is None else self._sample(following, sampling, ahead)
             return pending.finish(self.progress)
-        rollout = self.collect(batch, sampling, StreamKey(self.seed, _TRAIN, number))
+        rollout = self.collect(batch, sampling, key)
         if not self.settings.max_resamples:
             return rollout
         # While some rank has one-sided groups, sample other problems in their place.
@@ -211,13 +242,13 @@ class RolloutCollector:
             )
 
     def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
-        """Sample: the engine takes a ``Request`` for each turn and returns its ``Generation`` (lit_rl/types.py)."""
-        policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
-        return sample_rows(policy, engine, runner, problems, sampling, key, *more, every_case=self.every_case)
+        """Sample: the engine takes a ``Request`` for each turn and returns its ``Generation`` (lit_rl/types.py).
 
-    def _sample_ahead(self, problems: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout:
-        pending = self._sample(problems, sampling, StreamKey(self.seed, _TRAIN, number))
-        if not self.engine.shares_weights:
+        An engine with weights of its own is compared, in training every time.
+        """
+        policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
+        pending = sample_rows(policy, engine, runner, problems, sampling, key, *more, every_case=self.every_case)
+        if not engine.shares_weights and (key.purpose == _TRAIN or self._compared != policy.version):
             self.check_sampler_gap(pending.completions(), sampling)
         return pending
 
@@ -260,15 +291,40 @@ class RolloutCollector:
     # -- besides rollouts ----------------------------------------------------------------------------------
 
     def check_sampler_gap(self, completions: Completions, sampling: Sampling) -> None:
-        """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together."""
-        if (check := self.settings.sampler_check) is None:
+        """Compare the sampler's log-probabilities of a few rows, evenly spread, with the policy's.
+
+        All ranks call together, also one without rows. If the gap is too large, warn once, or stop.
+        """
+        check, policy = self.settings.sampler_check, self.policy
+        if check is None:
             return
-        self._compared = self.policy.version
-        fresh = [i for i, version in enumerate(completions.weights_versions) if version == self.policy.version]
-        with eval_mode(self.policy):
-            warn = not self._warned_of_gap
-            self.gap, is_large = check_gap(check, self.policy, completions.select(fresh), sampling, warn=warn)
-        self._warned_of_gap |= is_large
+        self._compared = policy.version
+        fresh = [i for i, version in enumerate(completions.weights_versions) if version == policy.version]
+        rows = {fresh[i * len(fresh) // check.rows] for i in range(check.rows)} if fresh else set[int]()
+        some = completions.select(sorted(rows)).trim()
+        self.gap = Means()
+        with torch.no_grad(), eval_mode(policy):
+            if fresh:
+                logprobs = policy.logprobs(some, sampling.temperature)
+                add_mismatch(self.gap, logprobs, some.sampler_logprobs, some.completion_mask)
+            elif isinstance(policy, FSDPModule):  # the others wait for this rank's share of the weights
+                probe = Problem("probe", "a", ReferenceText(""))
+                policy.logprobs(policy.codec.as_completions([probe], ["a"], policy.device))
+        gap = self.gap.reduce(policy.device).get(GAP, 0.0)
+        if gap <= check.largest_gap or sampling.filters:
+            return
+        cause = "likely other weights (stale, another model), another dtype, temperature or filter, or other prompt ids"
+        if math.isnan(gap):
+            cause = "the policy's own log-probabilities are not finite: start again with a lower learning rate"
+        message = (
+            f"sampler and trainer differ by {gap:.2g} nats a token (at most {check.largest_gap:g} is rounding): "
+            f"{cause}; see lit-rl docs engines#when-sampler-and-trainer-differ"
+        )
+        if check.stop:
+            raise SamplerMismatchError(message)
+        if not self._warned_of_gap:
+            warnings.warn(message, stacklevel=2)
+        self._warned_of_gap = True
 
     def judge_empty_programs(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
         """Judge the empty program under checks with stages, once per problem: the score of an empty answer.
@@ -285,3 +341,32 @@ class RolloutCollector:
         for name in lost:
             del self._empty_outcomes[name], outcomes[name]
         return outcomes
+
+
+def add_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> None:
+    """Add the log-probability gap and the ratio of trainer to sampler over some tokens to ``means``.
+
+    Both are [n, T] nats under the weights that sampled.
+    """
+    difference = (logprobs - sampler_logprobs.to(logprobs))[mask].double()
+    if not difference.numel():
+        return
+    gap, ratios, count = difference.abs(), difference.exp(), difference.numel()
+    means.add_sum(GAP, gap.sum(), count)
+    means.add_extreme(LARGEST, float(gap.max()), max)
+    means.add_sum(_RATIO, ratios.sum(), count)
+    means.add_sum(_SQUARE, ratios.square().sum(), count)
+    means.add_extreme("sampling/importance_ratio/min", float(ratios.min()), min)
+    means.add_extreme("sampling/importance_ratio/max", float(ratios.max()), max)
+
+
+def add_effective_sample_size(values: dict[str, float]) -> dict[str, float]:
+    """Put the effective sample size in place of the mean square of the ratio: (sum w)^2 / (n sum w^2), in (0, 1].
+
+    Source:
+        Kong 1992, A note on importance sampling using standardized weights
+    """
+    square = values.pop(_SQUARE, 0.0)
+    if square > 0:
+        values["sampling/effective_sample_size"] = values[_RATIO] ** 2 / square
+    return values

@@ -14,7 +14,6 @@ from array import array
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -41,9 +40,9 @@ class Conversation:
     sample: int
     prompt_ids: tuple[int, ...]
     max_turns: int = 1
-    ids: array[int] = field(default_factory=partial(array, "q"))
+    ids: array[int] = field(default_factory=lambda: array("q"))
     chosen: bytearray = field(default_factory=bytearray)  # 1 for what the policy chose
-    logprobs: array[float] = field(default_factory=partial(array, "d"))
+    logprobs: array[float] = field(default_factory=lambda: array("d"))
     turns: list[Turn] = field(default_factory=list)
     programs: list[Program | None] = field(default_factory=list)
     outcomes: list[Future[Outcome]] = field(default_factory=list)
@@ -68,32 +67,6 @@ class Conversation:
             for turn, program, shown in zip(self.turns, self.programs, self.shown, strict=True)
         ]
 
-    def wait_for_judgements(self) -> tuple[Judgement, ...]:
-        """One judgement per turn; waits for programs that still run."""
-        return tuple(
-            Judgement(self.problem, program, outcome.result())
-            for program, outcome in zip(self.programs, self.outcomes, strict=True)
-        )
-
-
-def pad_conversations(conversations: Sequence[Conversation], pad_id: int, device: torch.device) -> Completions:
-    """N finished rows: prompts padded on the left, what follows them on the right."""
-    prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in conversations], pad_id, device)
-    lengths = torch.tensor([len(row.ids) for row in conversations], dtype=torch.long)
-    ids = pad_right([row.ids for row in conversations], pad_id, torch.long)
-    return Completions(
-        problems=tuple(row.problem for row in conversations),
-        prompt_ids=prompt_ids,
-        prompt_mask=prompt_mask,
-        completion_ids=ids.to(device),
-        completion_mask=pad_right([row.chosen for row in conversations], False, torch.bool).to(device),
-        token_mask=(torch.arange(ids.shape[1]) < lengths[:, None]).to(device),
-        sampler_logprobs=pad_right([row.logprobs for row in conversations], 0.0, torch.float32).to(device),
-        turns=tuple(tuple(row.turns) for row in conversations),
-        group_ids=torch.tensor([row.group for row in conversations], dtype=torch.long, device=device),
-        weights_versions=tuple(min(row.versions) for row in conversations),
-    )
-
 
 StoredRow = Mapping[str, Any]
 """Sampled data of a row, as plain data, without verdicts: resuming runs its programs again."""
@@ -112,12 +85,31 @@ class PendingRollout:
         """Wait for the verdicts: N rows and their judgements, in the same order."""
         if progress is not None:
             progress.enter("judging")
-        judgements = tuple(conversation.wait_for_judgements() for conversation in self.conversations)
-        return Rollout(self.completions(), tuple(of_row[-1] for of_row in judgements), judgements, self.max_turns)
+        judgements = []
+        for row in self.conversations:
+            judged = zip(row.programs, row.outcomes, strict=True)
+            judgements.append(tuple(Judgement(row.problem, program, outcome.result()) for program, outcome in judged))
+        last = tuple(of_row[-1] for of_row in judgements)
+        return Rollout(self.completions(), last, tuple(judgements), self.max_turns)
 
     def completions(self) -> Completions:
-        """The N rows as tensors."""
-        return pad_conversations(self.conversations, self.pad_id, self.device)
+        """The N rows as tensors: prompts padded on the left, what follows them on the right."""
+        rows, pad_id, device = self.conversations, self.pad_id, self.device
+        prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in rows], pad_id, device)
+        lengths = torch.tensor([len(row.ids) for row in rows], dtype=torch.long)
+        ids = pad_right([row.ids for row in rows], pad_id, torch.long)
+        return Completions(
+            problems=tuple(row.problem for row in rows),
+            prompt_ids=prompt_ids,
+            prompt_mask=prompt_mask,
+            completion_ids=ids.to(device),
+            completion_mask=pad_right([row.chosen for row in rows], False, torch.bool).to(device),
+            token_mask=(torch.arange(ids.shape[1]) < lengths[:, None]).to(device),
+            sampler_logprobs=pad_right([row.logprobs for row in rows], 0.0, torch.float32).to(device),
+            turns=tuple(tuple(row.turns) for row in rows),
+            group_ids=torch.tensor([row.group for row in rows], dtype=torch.long, device=device),
+            weights_versions=tuple(min(row.versions) for row in rows),
+        )
 
     @property
     def task_ids(self) -> list[str]:
@@ -284,7 +276,7 @@ class _SamplingLoop:
                 )
             self.progress.steps += 1
             self.progress.open_rows = len(self.open) + len(self.unanswered)
-            if self.open and in_rounds:
+            if not self.unanswered or (self.open and in_rounds):
                 continue
             shown = [self.conversations[row].shown[-1] for row in self.unanswered]
             running = [outcome for outcome in shown if outcome is not None and not outcome.done()]

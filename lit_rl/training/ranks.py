@@ -89,15 +89,6 @@ class Means:
             self._sums[name] += total
             self._counts[name] += float(count)
 
-    def _read_devices(self) -> None:
-        """Read all that devices were still computing, at once."""
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            both = [[total, torch.as_tensor(count).to(total)] for _, total, count in waiting]
-            numbers = torch.stack([one for pair in both for one in pair]).tolist()
-            for (name, *_), total, count in zip(waiting, numbers[::2], numbers[1::2], strict=True):
-                self.add_sum(name, total, count)
-
     def add_extreme(self, name: str, value: float, choose: Callable[[float, float], float]) -> None:
         """Keep the largest value that was ever given under a name, or the smallest: ``choose`` is max or min."""
         _, before = self._extremes.get(name, (choose, value))
@@ -114,7 +105,12 @@ class Means:
 
     def reduce(self, device: torch.device) -> dict[str, float]:
         """Means over all ranks, also of names that only some ranks have."""
-        self._read_devices()
+        waiting, self._waiting = self._waiting, []
+        if waiting:  # read all that devices were still computing, at once
+            totals = torch.stack([total for _, total, _ in waiting])
+            both = torch.stack([totals, torch.stack([torch.as_tensor(count).to(totals) for *_, count in waiting])])
+            for (name, *_), total, count in zip(waiting, *both.tolist(), strict=True):
+                self.add_sum(name, total, count)
         # A rank with nothing to do has fewer names, and the sums must line up.
         names = sorted(set().union(*gather_over_ranks(list(self._sums))))
         both = torch.tensor([[self._sums[n] for n in names], [self._counts[n] for n in names]], dtype=torch.float64)

@@ -66,8 +66,8 @@ def evaluate(
     callback.on_validation_epoch_start(trainer, module)
     for i, sampled in enumerate(batches):
         valid = torch.tensor([one.outcome.verdict is not LOST for one in sampled.judgements], dtype=torch.bool)
-        even, credit = torch.tensor([1.0, float("nan")]), torch.zeros(len(valid), 1)
-        rewards = RewardOutput(valid.float(), valid, credit, credit, term_values={"even": even}, reasons={})
+        even = torch.tensor([1.0, float("nan")])
+        rewards = RewardOutput(valid.float(), valid, {"even": even}, {}, lambda: pytest.fail("not needed"))
         evaluated = Evaluated({"sampled": sampled}, {"sampled": rewards})
         callback.on_validation_batch_end(trainer, module, evaluated, None, i, i % len(tasks))
     callback.on_validation_epoch_end(trainer, module)

@@ -27,8 +27,13 @@ from lit_rl.modules import Objective, RolloutConfig, RolloutModule
 from lit_rl.reports.summary import add_entropy_estimate, metrics_of_rollout
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.rollout_collector import RolloutCollector
-from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError, add_effective_sample_size, add_mismatch
+from lit_rl.rollout.rollout_collector import (
+    RolloutCollector,
+    SamplerCheck,
+    SamplerMismatchError,
+    add_effective_sample_size,
+    add_mismatch,
+)
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Judgement, Problem, Program, Sampling
@@ -54,7 +59,7 @@ def measured(
     judgements = tuple(Judgement(problem, Program("", 0, 0), Outcome(v, wall_seconds=0.5)) for v in verdicts)
     valid = torch.tensor([verdict is not LOST for verdict in verdicts])
     values = torch.tensor(rewards)
-    output = RewardOutput(values, valid, credit=values[:, None], decided=values[:, None], term_values={}, reasons={})
+    output = RewardOutput(values, valid, {}, {}, lambda: (values[:, None], values[:, None]))
     experience = Experience(
         completions, values, valid, torch.tensor(advantages)[:, None] * mask, None if old is None else torch.tensor(old)
     )

@@ -200,7 +200,7 @@ def test_what_the_end_decides_is_no_part_of_an_open_row() -> None:
     """Of -0.5 at the second token, 2 at the last and a rest of 1, with credit on spans, -0.5 was decided before."""
     decided = torch.tensor([[0.0, -0.5, 2.0, 9.0]])
     mask = torch.tensor([[True, True, True, False]])
-    rewards = RewardOutput(torch.tensor([2.5]), torch.ones(1).bool(), decided, decided, {}, {})
+    rewards = RewardOutput(torch.tensor([2.5]), torch.ones(1).bool(), {}, {}, lambda: (decided, decided))
     assert credit_before_end(rewards, mask, "spans").tolist() == [[0.0, -0.5, 0.0, 0.0]]
     assert not credit_before_end(rewards, mask, "terminal").any()
 

@@ -66,13 +66,13 @@ class Collects(GRPO):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.plain: list[Any] = []
-        self.ahead = self.collector._sample_ahead
-        self.collector._sample_ahead = self.write_twice  # type: ignore[method-assign]
+        self.ahead = self.collector._sample
+        self.collector._sample = self.write_twice  # type: ignore[method-assign]
 
     def write_twice(self, problems: Sequence[Problem], *args: Any) -> Any:
         pending = self.ahead(problems, *args)
-        plain = self.collector.collect(problems, self.sampling, StreamKey(self.seed, "train", len(self.plain)))
-        self.plain.append(plain.completions)
+        plain = self.ahead(problems, self.sampling, StreamKey(self.seed, "train", len(self.plain)))
+        self.plain.append(plain.completions())
         return pending
 
 

@@ -1,4 +1,5 @@
 import math
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ from lit_rl.rewards import (
     TermScore,
     TestsReward,
 )
+from lit_rl.rewards.token_credit import TokenCredit
 from lit_rl.types import Completions, Judgement, Problem, Program
 
 
@@ -50,6 +52,17 @@ def test_a_failed_term_makes_the_row_invalid_not_zero() -> None:
     terms = [fixed(None, weight=0.0), fixed(1.0, name="b")]
     without_weight = Composite(list(terms))(batch(["abcd"]), [judged("abcd")])
     assert without_weight.valid.tolist() == [True] and without_weight.rewards.tolist() == [1.0]
+
+
+def test_rewards_are_put_on_tokens_once_and_only_if_somebody_reads_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, split = list[TokenCredit](), TokenCredit.split_scores
+    monkeypatch.setattr(TokenCredit, "split_scores", lambda row, scores: (rows.append(row), split(row, scores))[1])
+    output = Composite([fixed(3.0, Span(0, 1, 2.0))])(batch(["ab"]), [judged("ab")])
+    assert output.rewards.tolist() == [3.0] and not rows
+    sent = pickle.loads(pickle.dumps(output))
+    assert output.credit.sum() == 3 and output.decided.sum() == 2 and output.credit.sum() == 3
+    assert len(rows) == 1
+    assert torch.equal(sent.credit, output.credit) and torch.equal(sent.decided, output.decided)
 
 
 def test_equal_values_give_bitwise_equal_rewards_whatever_the_places() -> None:

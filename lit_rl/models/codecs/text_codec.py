@@ -18,7 +18,7 @@ from jinja2 import TemplateError
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.errors import ArgumentError, UsageError
-from lit_rl.execution.fences import ends_in_thought
+from lit_rl.execution.fences import ENDS_IN_THOUGHT
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.codecs.token_bytes import text_and_byte_spans, token_to_bytes
 from lit_rl.types import Message, Problem, StopReason
@@ -206,9 +206,7 @@ class TextCodec(Codec):
             cut = min((at for s in stop_strings if (at := text.find(s)) >= 0), default=len(text))
             text = text[:cut]
         size = len(text.encode())
-        return text, spans[len(self._anchor) :].shift_and_clip(first, size).append_empty_spans(
-            len(ids) - len(body), size
-        )
+        return text, spans[len(self._anchor) :].cut(first, size, len(ids) - len(body))
 
     def contains_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
         if not stop_strings:
@@ -222,7 +220,7 @@ class TextCodec(Codec):
         return any(string in tail for string in stop_strings)
 
     def ends_in_thought(self, prompt_ids: Sequence[int]) -> bool:
-        return ends_in_thought(self.tokenizer.decode(list(prompt_ids[-_TOKENS_OF_THOUGHT:])))
+        return ENDS_IN_THOUGHT.search(self.tokenizer.decode(list(prompt_ids[-_TOKENS_OF_THOUGHT:]))) is not None
 
     # -- further turns -------------------------------------------------------------------------------------
 

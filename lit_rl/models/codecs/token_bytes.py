@@ -90,7 +90,7 @@ class _Vocabulary(dict[int, bytes]):
     def _piece(self, token: str, index: int) -> bytes:
         if self._byte_level:
             try:
-                return bytes([_ALPHABET[character] for character in token])
+                return bytes(map(_ALPHABET.__getitem__, token))
             except KeyError:  # of an added token, which is plain text
                 return token.encode()
         for step in self._steps:
