@@ -132,7 +132,7 @@ def _holds_null(value: Any) -> bool:
 
 
 def _joined_text(value: Any) -> str:
-    """Text as it is; a list is a list of lines, which may end as lines do or be lists of words themselves."""
+    """Text unchanged; a list joined as lines, each a text (with or without its newline) or a list of words."""
     if _holds_null(value):
         raise MissingTextError("an input or output of a test is null: leave out the test, or the row")
     if not isinstance(value, list):

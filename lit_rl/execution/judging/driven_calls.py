@@ -170,7 +170,7 @@ def _go_type(values: list[Any]) -> str:
 
 
 def _answer_header(source: str, check: CallTests) -> str:
-    """The first line for a driver: the function, whether its first argument is the answer, and Java's classes."""
+    """First line for a driver: the function, 1 if its answer is its changed first argument, classes of a Java program."""
     classes: Sequence[str] = _JAVA_CLASS.findall(source) if check.language == "java" else ()
     return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(classes)])
 

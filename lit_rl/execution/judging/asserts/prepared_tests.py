@@ -161,7 +161,7 @@ def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _find_imports(tree: ast.AST) -> Iterator[Import]:
-    """Modules that the tests import, with the names that they take and the line, but for those that may be missing."""
+    """Modules that the tests import, with the imported names and the line; without imports that may fail."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__") and node.args:
             name = node.args[0]
