@@ -158,7 +158,7 @@ def build_contest_check(
     functions = {test.function for test in tests}
     if len(functions) != 1 or (checker is not None and functions != {None}):
         raise UsageError(
-            f"the tests must call one function or none, with a checker none; got {sorted(map(str, functions))}"
+            f"the tests must all call one function or none, with a checker none; got {sorted(map(str, functions))}"
         )
     (function,) = functions
     if function is None:

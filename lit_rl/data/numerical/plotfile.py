@@ -128,7 +128,7 @@ def _read_fab(files: _BudgetedFiles, path: str, offset: int, box: Box, component
     if not (
         head and found and _parse_box(found.groups()) == box and component < int(head[4]) and head[1] in (b"4", b"8")
     ):
-        raise ValueError(f"the array at byte {offset} of {path} is not the one announced")
+        raise ValueError(f"the array at byte {offset} of {path} is not the one that {path}_H describes")
     width, order = int(head[1]), head[2].split()
     cells: array.array[float] = array.array("d" if width == 8 else "f")
     start = offset + head.end() + component * box.num_cells * width
@@ -142,7 +142,7 @@ def _read_fab(files: _BudgetedFiles, path: str, offset: int, box: Box, component
 def _parse_box(groups: Sequence[str]) -> Box:
     low, high, kind = (tuple(int(part) for part in group.split(",")) for group in groups)
     if not len(low) == len(high) == len(kind) or any(b < a for a, b in zip(low, high, strict=True)):
-        raise ValueError(f"not a box: {groups}")
+        raise ValueError(f"a box has its low and high corners in the wrong order, or in different dimensions: {groups}")
     return Box(low, high)
 
 

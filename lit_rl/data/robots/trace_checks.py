@@ -75,7 +75,7 @@ def compile_formula(check: Any) -> Callable[[_Trace], bool]:
             _compile_event(event),
         )
         return lambda trace: _acts_at_any_visit(part(trace), arrives, leaves, acts)
-    raise ValueError(f"no formula {operator!r}")
+    raise ValueError(f"a check begins with {operator!r}, which is no known operator")
 
 
 _Matches = Callable[[Sequence[Any]], bool]
