@@ -428,7 +428,7 @@ def _check_class_config(value: str | Mapping[Any, Any], home: type, path: str, d
 
 
 def _check_factory_config(value: Any, kind: Any, path: str) -> Any:
-    """Check what a configuration gives for a function: a class whose first arguments come later, or a function."""
+    """Check a value for a callable argument: a function, or a class whose first arguments its caller adds later."""
     taken, made = get_args(kind) or ((), Any)
     homes = [one for one in union_members(made) if isinstance(one, type) and one is not NoneType]
     described = {"class_path": value} if isinstance(value, str) else value

@@ -93,7 +93,7 @@ def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
 
 
 def keep_data_sections(arguments: Sequence[str]) -> list[str]:
-    """Leave of each ``--config FILE`` its data section; the rest of it is not needed."""
+    """Replace each ``--config FILE`` by its data section."""
     return replace_configs_by_parts(
         arguments,
         lambda content: {k: v for k, v in content.items() if k.partition(".")[0] == "data" and v is not None},

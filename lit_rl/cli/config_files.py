@@ -51,7 +51,7 @@ def config_files_of(arguments: Sequence[str]) -> dict[str, Path]:
 def replace_configs_by_parts(
     arguments: Sequence[str], part_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> list[str]:
-    """Arguments with a part of each configuration in its place, for a verb whose parser does not know the rest.
+    """Replace each configuration in the arguments by the part of it that the verb's parser knows.
 
     The parser's own action for configurations merges the parts as those of ``lit-rl fit``: in order, with what is
     given before, between and after them.
@@ -180,7 +180,7 @@ def _changed_paths(before: Any, after: Any, path: str) -> Iterator[str]:
 
 
 def _expand_model_sources(word: str, layer: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """The word of a file or flag, with a class at each key at which a hub id or folder stands for one."""
+    """The word of a file or flag, with ``CausalLM`` at each key that has a hub id or folder in place of a class."""
     flag = word.partition("=")[0]
     content: Any = copy.deepcopy(dict(layer))
     for key in keys:
@@ -203,7 +203,7 @@ def _has_path(value: Any, keys: Sequence[str]) -> bool:
 
 
 def join_flags_and_values(words: Sequence[str]) -> list[str]:
-    """Words with ``--key=value`` for ``--key value``."""
+    """Join each ``--key value`` to ``--key=value``."""
     found: list[str] = []
     for word in words:
         if found and found[-1].startswith("--") and "=" not in found[-1] and not word.startswith("--"):

@@ -146,7 +146,7 @@ class MBPP(TaskDataModule):
 
 
 class MBPPOptions(TaskOptions, total=False):
-    """Arguments of :class:`MBPP` for which :class:`MBPPPlus` has no default of its own."""
+    """Arguments that :class:`MBPPPlus` passes on to :class:`MBPP` unchanged."""
 
     form: Form
     few_shot: FewShot

@@ -78,7 +78,7 @@ class Mixture(TaskDataModule):
     ) -> None:
         given = [1.0] * len(tasks) if weights is None else weights
         if len(given) != len(tasks):
-            raise ArgumentError("Mixture.weights", f"{len(tasks)}, one for each task", str(weights))
+            raise ArgumentError("Mixture.weights", f"{len(tasks)} numbers, one for each task", str(weights))
         if options.get("chat") or options.get("stop_strings"):
             raise UsageError("Mixture takes no chat or stop_strings: set them in each of its tasks")
         if options.get("validation_tasks") is None:

@@ -121,7 +121,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         if self.chat is not None:
             if not isinstance(problem.prompt, str):
                 raise ArgumentError(
-                    "chat", "a text to put into it", f"a chat in {problem.task_id}", "set form: completion"
+                    "chat", "prompts that are text", f"messages in {problem.task_id}", "set form: completion"
                 )
             prompt = problem.prompt.strip()
             messages = ({**one, "content": one["content"].replace(PLACEHOLDER, prompt)} for one in self.chat)

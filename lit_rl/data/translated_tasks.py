@@ -85,7 +85,7 @@ class TranslatedTask(SplitTask):
         if len(tested) < len(rows):
             names = ", ".join(row.task_id for row in rows if not row.test)
             rank_zero_info(
-                f"{self.name}: {len(rows) - len(tested)} of {len(rows)} rows left out, no test runs: {names}"
+                f"{self.name}: {len(rows) - len(tested)} of {len(rows)} rows left out, since they test nothing: {names}"
             )
         return [self._build_problem(row) for row in tested]
 

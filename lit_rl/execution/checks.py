@@ -289,7 +289,7 @@ class ReferenceText(Check):
 
 @dataclass(frozen=True)
 class TokenTarget(Check):
-    """Toy tasks: nothing is executed, the toy's reward reads the numbers.
+    """The check of a toy task: no program runs; policy and reward read ``data`` and the sampled ids.
 
     Args:
         data: whatever the toy needs, plain data.

@@ -362,7 +362,7 @@ class Sandbox(ProgramRunner):
         item.strikes += 1
         if item.strikes < _MAX_STRIKES and not (repeats or is_over_content):
             return self._requeue([item])
-        message = f"lost {item.strikes + 1} times, the last time just after a known good one passed: {item.reason}"
+        message = f"lost {item.strikes + 1} times, the last time just after a known good program passed: {item.reason}"
         _log.warning("a program counts as failed, %s", message)
         item.resolve(Outcome(Verdict.OUTPUT_LIMIT if is_over_content else Verdict.EXCEPTION, stderr=message))
 

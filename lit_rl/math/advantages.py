@@ -96,7 +96,7 @@ class RowAdvantages(TypedArguments, ABC):
         return result
 
     def require_samples(self, num_samples: int, argument: str) -> None:
-        """Check whether a problem has enough completions to compare."""
+        """Raise unless a problem has enough completions to compare."""
         if num_samples < self.smallest_group:
             raise UsageError(
                 f"{argument} {type(self).__name__} compares completions of one problem: num_samples must be "

@@ -111,7 +111,7 @@ class _Plan(NamedTuple):
 
     @property
     def slope(self) -> float:
-        """Change of a tempered logit with the matrix' product, where there is no cap."""
+        """Derivative of a tempered logit by the matrix's product, without a cap."""
         return self.scale / self.temperature
 
 

@@ -1,4 +1,4 @@
-"""Losses: what a token's log-probability and advantage cost, and how much a token counts that older weights sampled.
+"""Losses of tokens, and corrections: weights of tokens that older weights, or another engine, sampled.
 
 A loss of the policy is a class with one method, which returns one number per token, and so is a correction, a weight on
 any such loss. Mask, mean, KL and entropy are added outside, by :class:`lit_rl.modules.Objective`.
@@ -154,7 +154,7 @@ class Clipped(Loss):
     Args:
         clip_low: distance of the ratio's lower bound from 1; 1 means no lower bound.
         clip_high: distance of the ratio's upper bound from 1; larger than ``clip_low`` is DAPO's clip-higher.
-        dual_clip: largest ratio that counts where the advantage is negative, above 1; ``None`` for no limit.
+        dual_clip: largest ratio that counts where the advantage is negative; must be above 1, ``None`` for no limit.
 
     Source:
         Schulman et al. 2017, eq. 7, https://arxiv.org/abs/1707.06347
@@ -394,6 +394,6 @@ def _sampler_mismatch_weights(tokens: Tokens, cap: float | None, level: RatioLev
 
 
 def _is_in_band(ratio: Tensor, band: MaskedBand | SequenceMask, tokens: Tokens) -> Tensor:
-    """[n, T] bool: tokens whose ratio lies in the band, or that it does not hold for."""
+    """[n, T] bool: tokens whose ratio lies in the band, or to which the band does not apply."""
     inside = (ratio >= band.low) & (ratio <= band.high)
     return inside | (tokens.advantages >= 0) if band.negative_only else inside

@@ -105,7 +105,7 @@ class CausalLM(Policy):
         if (model is None or given is not None) and tokenizer is None:
             raise UsageError("a model from scratch or a model object needs tokenizer: the hub id or folder of one")
         if quantization is not None and lora is None:
-            raise UsageError("quantization freezes the base under new adapters: give lora")
+            raise UsageError("a quantized model is frozen and trains only new adapters, but lora is not set: give lora")
         torch_dtype(dtype)  # looked at here, before a run waits for its data
         self.source = None if given is not None else model
         self._given = (given,)  # in a tuple, so that it is no part of this module before it is loaded

@@ -140,7 +140,7 @@ class SharedCritic(Critic):
             return
         if not isinstance(policy, CausalLM) or not hasattr(policy.model, "peft_config"):
             raise UsageError(
-                "SharedCritic needs a policy with adapters (lora); use SeparateCritic for a fully trained policy"
+                "SharedCritic needs a policy with adapters (lora); use SeparateCritic if all weights are trained"
             )
         add_adapter(policy.model, CRITIC, policy.init_seed, self.lora)
         self._policy = [policy]

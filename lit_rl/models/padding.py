@@ -176,7 +176,7 @@ def _two_pass_states(
     mask: Tensor,
     lengths: Sequence[int],
 ) -> Tensor:
-    """States [N, 1 + T, H] of completions [N, T], of these lengths, that read on from prompts [K, P]."""
+    """States [N, 1 + T, H] of completions [N, T], of these lengths, that continue prompts [K, P]."""
     kept = Cache(layer_class_to_replicate=_RecordingCache)
     after_prompt = hidden_states(model, prompt_ids, prompt_mask, kept)[:, -1:]
     after_tokens = after_prompt.new_zeros(*ids.shape, after_prompt.shape[-1])

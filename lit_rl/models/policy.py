@@ -90,13 +90,13 @@ class Policy(nn.Module, TypedArguments, ABC):
 
     def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
         """Whole distributions of the completions' M tokens, row by row and without gradients, for a comparison."""
-        raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
+        raise UsageError(f"{type(self).__name__} gives no distributions over the vocabulary: use SampledReverseKL")
 
     def logprobs_and_divergence(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Log-probabilities, entropies (or ``None``), and divergences from a teacher, each [N, T] nats with grad."""
-        raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
+        raise UsageError(f"{type(self).__name__} gives no distributions over the vocabulary: use SampledReverseKL")
 
     @abstractmethod
     def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:

@@ -250,7 +250,7 @@ class RunningBatch:
 
 
 def _to_lists(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[float]]]:
-    """Ids and float32 numbers as lists, for which a device is waited for once: bits travel as integers."""
+    """Ids and float32 numbers as lists, in one copy from the device: the numbers' bits travel as integers."""
     if ids.device.type == "cpu":
         return ids.tolist(), scores.tolist()
     both = torch.stack([ids, scores.view(torch.int32).long()]).cpu()

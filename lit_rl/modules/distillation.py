@@ -106,8 +106,8 @@ class Distillation(GRPO):
         super().__init__(policy, rewards, **options)
         if teacher == "policy" and hindsight is None:
             raise UsageError(
-                "without hindsight, a teacher that is the policy is identical to it: set hindsight, or take another "
-                "model or the reference"
+                "a policy that is its own teacher learns nothing without hindsight: set hindsight, or take another "
+                "model or the reference as teacher"
             )
         self.teacher, self.hindsight, self.distil = teacher, hindsight, distil
         self.reads_reference = teacher == "reference"

@@ -83,8 +83,8 @@ class Objective:
             )
         if self.kl_in == "reward" and self.kl_kind not in (None, "k1"):
             raise UsageError(
-                f"kl_kind {self.kl_kind} in the reward has a gradient that is not the KL's, and is opposite to it far "
-                "from the reference: set kl_kind to k1, or kl_in to loss"
+                f"kl_kind {self.kl_kind} in the reward has a gradient that is not the KL's and may be opposite to it: "
+                "set kl_kind to k1, or kl_in to loss"
             )
 
     def with_defaults(self, kl_in: KLPlacement, *, is_off_policy: bool) -> Objective:

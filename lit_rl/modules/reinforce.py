@@ -71,7 +71,7 @@ class REINFORCE(RolloutModule):
     ) -> None:
         super().__init__(policy, rewards, objective=objective, sampling=sampling, **options)
         if objective.kl_coef and objective.kl_in == "reward":
-            raise ArgumentError("objective.kl_in", "loss, where REINFORCE takes the KL", "reward")
+            raise ArgumentError("objective.kl_in", "loss, since REINFORCE has no KL in the reward", "reward")
         if deltas is not None and not isinstance(baseline, NoBaseline):
             raise UsageError(
                 f"deltas replace the baseline, got deltas={type(deltas).__name__} and "

@@ -253,7 +253,7 @@ class RolloutModule(PolicyModule):
         if self._without_reward >= MAX_ROLLOUTS_WITHOUT_REWARD:
             raise InfrastructureError(
                 f"no completion of the last {self._without_reward} rollouts got a reward; the last reason: "
-                f"{next(iter(rewards.reasons.values()))}. Check that this term's model, server or program works"
+                f"{next(iter(rewards.reasons.values()))}. Check the model, server or program of that reward term"
             )
         return rewards
 

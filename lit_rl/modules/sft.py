@@ -28,7 +28,7 @@ class SFT(TextModule):
 
     metric_prefix = "sft"
     lacks = "has neither a demonstration nor a reference: SFT needs one"
-    nothing_left = "rows whose last turn begins beyond it"
+    nothing_left = "rows whose last turn begins beyond the context"
 
     def texts(self, problem: Problem) -> tuple[str, ...]:
         known = problem.reference is not None or "demonstration" in problem.fields

@@ -157,8 +157,8 @@ class TextModule(PolicyModule):
         if not number:
             return kept
         text = (
-            f"{task}: {number} of {total} {split} texts, such as that of {max(cut, key=cut.__getitem__)}, are longer "
-            f"than the policy's context of {self.policy.codec.max_positions} tokens leaves room for after their prompts"
+            f"{task}: {number} of {total} {split} texts, such as that of {max(cut, key=cut.__getitem__)}, do not fit "
+            f"after their prompts into the policy's context of {self.policy.codec.max_positions} tokens"
         )
         if number == total and split == "train":
             raise UsageError(f"{text}: take a policy with a longer context, or shorten them")

@@ -65,8 +65,8 @@ class Hindsight(TypedArguments):
         tells = self.shows != "solution" and any(check is not None and check.runs_program for check in checks)
         if not tells and (self.shows == "feedback" or num_samples < 2):
             raise UsageError(
-                "hindsight has nothing to show: feedback needs a public_check that runs programs, which no training "
-                "problem has, and a solution of another row sampling.num_samples of 2 or more"
+                "hindsight has nothing to show: for feedback, take a task with a public_check that runs programs (no "
+                "training problem has one); for another row's solution, set sampling.num_samples to 2 or more"
             )
 
     def prompts_with_hints(self, rollout: Rollout, codec: Codec, runner: ProgramRunner | None) -> list[Prompt | None]:

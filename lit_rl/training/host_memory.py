@@ -1,4 +1,4 @@
-"""Costs of every rollout that have nothing to do with it: looking for garbage, and giving memory back to the system."""
+"""Avoid two costs of every rollout: garbage collection of old objects, and returning freed memory to the system."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class StepClock:
         self.count = checkpoint.get("rollout_step" if self.unit == "rollout" else "global_step", 0)
 
     def require_same_unit(self, checkpoint: Mapping[str, Any], algorithm: str) -> None:
-        """Check whether the run of a checkpoint counted the same thing."""
+        """Raise unless the checkpoint's run counted in this run's unit, rollouts or updates."""
         of_rollouts = "rollout_step" in checkpoint
         if of_rollouts != (self.unit == "rollout"):
             counted = "counts rollouts" if of_rollouts else "counts no rollouts"

@@ -54,7 +54,7 @@ def max_over_ranks(value: int, device: torch.device) -> int:
 
 
 def _to_float64(value: Tensor | float) -> Tensor | float:
-    """A number of the CPU as it is there; of another device, where it stays, in the widest precision that it has."""
+    """Return a float from a number on the CPU or MPS; keep one on another device there, in float64."""
     if not isinstance(value, Tensor):
         return value
     if value.device.type in ("cpu", "mps"):
@@ -81,7 +81,7 @@ class Means:
             self.add_sum(name, _to_float64(value) * _to_float64(count), count)
 
     def add_sum(self, name: str, total: Tensor | float, count: Tensor | float) -> None:
-        """Add a sum over ``count`` things; what a device computes is not waited for until a mean is asked for."""
+        """Add a sum over ``count`` things; numbers on a device are read only when a mean is asked for."""
         total = _to_float64(total)
         if isinstance(total, Tensor):
             self._waiting.append((name, total, count))
@@ -127,7 +127,7 @@ class Means:
 
 @contextmanager
 def syncing_gradients_if(model: nn.Module, now: bool, *, whole: bool = False) -> Iterator[None]:
-    """Inside, a backward pass sums gradients over ranks only if it is to be ``now``; else a later one sums them too.
+    """Inside, a backward pass sums gradients over ranks only if ``now``; otherwise a later pass sums them.
 
     Args:
         model: as the strategy wrapped it. DDP keeps each rank's own gradients until the later pass.

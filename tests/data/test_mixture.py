@@ -95,7 +95,7 @@ def test_two_ranks_deal_out_the_problems_of_one() -> None:
     ("build", "message"),
     [
         (lambda: mix(4, 4, weights=[1, 0]), r"weights\[1\]: expected a finite number above 0"),
-        (lambda: mix(4, 4, weights=[1.0]), "weights: expected 2, one for each task"),
+        (lambda: mix(4, 4, weights=[1.0]), "weights: expected 2 numbers, one for each task"),
         (lambda: mix(2, 30, batch_size=8).train_dataloader(), "weights: a would need 4 problems .* has only 2 "),
     ],
 )

@@ -144,7 +144,7 @@ PLANTED: dict[str, tuple[list[dict[str, float]], str, str]] = {
     "an engine that keeps its first weights and hides it": (
         [earned(0.3, **AGREES)] * 2 + [earned(0.3, **DIFFERS)] * 9,
         "sampler_gap",
-        "they agreed in the first rollout (0.0001 nats), so likely new weights do not reach it",
+        "they agreed in the first rollout (0.0001 nats), so likely new weights do not reach the engine",
     ),
     "a loss that diverges": (
         [earned(0.3, **STARTS)] * 10 + [earned(0.3, **STARTS | {"policy__loss": 30.0})] * 10,
@@ -427,8 +427,8 @@ def test_the_sampler_s_numbers_and_the_trainer_s_tell_causes_of_a_gap() -> None:
     assert "constant: the engine reports 0 for every token" in said_of_gap(own, torch.zeros(3, 6))
     assert "logarithms to base 2" in said_of_gap(own, own / log(2))
     assert "logarithms to base 10" in said_of_gap(own, own / log(10))
-    assert "those of the token after" in said_of_gap(own, own.roll(-1, 1))
-    assert "those of the token before" in said_of_gap(own, own.roll(1, 1))
+    assert "that of the next token" in said_of_gap(own, own.roll(-1, 1))
+    assert "that of the token before" in said_of_gap(own, own.roll(1, 1))
     padded = torch.tensor([[1, 1], [0, 1], [0, 1]]).bool()
     assert "rows without padding agree" in said_of_gap(own, own - 0.3 * (~padded[:, :1]).float(), padded)
     assert "likely another temperature" in said_of_gap(own, own - 0.3)
@@ -464,7 +464,7 @@ ADAM = {"betas": (0.9, 0.999), "eps": 1e-8}
     ("moved", "rates", "optimizer", "clip", "part"),
     [
         (0.0, (0.0, 0.0), ADAM, 1.0, "the learning rate is 0"),
-        (1e-10, (0.04, 1e-5), {}, 1.0, "the schedule has ended: of the learning rate 0.04 it leaves 1e-05"),
+        (1e-10, (0.04, 1e-5), {}, 1.0, "the schedule has ended and leaves 1e-05 of the learning rate 0.04"),
         (1e-10, (0.04, 0.04), {}, 1e-9, "gradient_clip_norm (1e-09) leaves 2e-10 of the gradients"),
         (1e-5, (0.04, 0.04), ADAM | {"eps": 1.0}, 1.0, "Adam's eps (1) is larger than the gradients"),
         (0.0, (1e-9, 1e-9), {}, 1.0, "the learning rate 1e-09 is too small for the weights' dtype"),

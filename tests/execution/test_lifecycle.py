@@ -81,7 +81,7 @@ def test_a_program_whose_worker_is_lost_again_and_again_beside_a_known_good_one_
             if pid and not future.done():
                 os.kill(pid, signal.SIGKILL)
         outcome = future.result(30)
-        assert (outcome.verdict, "known good one passed" in outcome.stderr) == (Verdict.EXCEPTION, True)
+        assert (outcome.verdict, "known good program passed" in outcome.stderr) == (Verdict.EXCEPTION, True)
         assert behind.result(30).passed
 
 

@@ -145,7 +145,7 @@ def test_demonstrations_that_are_cut_are_counted_and_told(
     module = SFT(short(byte_tokenizer), max_updates=1)
     metrics = fit(module, tmp_path, data=Texts(lengths)).callback_metrics
     assert float(metrics["sft/cut_fraction"]) == pytest.approx(cut[1] / len(lengths) if cut else 0.0)
-    told = f"texts: {cut[1]} of {len(lengths)} train texts, such as that of {cut[0]}, are longer" if cut else ""
+    told = f"texts: {cut[1]} of {len(lengths)} train texts, such as that of {cut[0]}, do not fit" if cut else ""
     assert [line.startswith(told) and "context of 32 tokens" in line for line in notices(caplog)] == [True] * bool(cut)
 
 

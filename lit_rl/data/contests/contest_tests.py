@@ -132,7 +132,7 @@ def _holds_null(value: Any) -> bool:
 
 
 def _joined_text(value: Any) -> str:
-    """Text as it is; a list is a list of lines, which may end as lines do or be lists of words themselves."""
+    """Text unchanged; a list joined as lines, each a text (with or without its newline) or a list of words."""
     if _holds_null(value):
         raise MissingTextError("an input or output of a test is null: leave out the test, or the row")
     if not isinstance(value, list):
@@ -158,7 +158,7 @@ def build_contest_check(
     functions = {test.function for test in tests}
     if len(functions) != 1 or (checker is not None and functions != {None}):
         raise UsageError(
-            f"the tests must call one function or none, with a checker none; got {sorted(map(str, functions))}"
+            f"the tests must all call one function or none, with a checker none; got {sorted(map(str, functions))}"
         )
     (function,) = functions
     if function is None:

@@ -82,11 +82,11 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
 
 def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
     """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts it."""
-    is_own = path.resolve() == path and path.is_file()
-    lines = path.read_bytes().split(b"\n") if is_own else []
-    if not is_own or not 1 <= first <= last + 1 <= len(lines) + 1:
-        fault = f"has {len(lines)} lines, but lines {first} to {last} are masked"
-        raise FaultyCheck(f"{path} {fault if is_own else 'is not a file of the tree itself'}")
+    if path.resolve() != path or not path.is_file():
+        raise FaultyCheck(f"{path} is not a file of the tree, or is reached through a link")
+    lines = path.read_bytes().split(b"\n")
+    if not 1 <= first <= last + 1 <= len(lines) + 1:
+        raise FaultyCheck(f"{path.name} has {len(lines)} lines, but lines {first} to {last} are masked")
     written = completion.rstrip("\n").encode("utf-8", "surrogatepass")  # whatever a model samples
     path.write_bytes(b"\n".join([*lines[: first - 1], *([written] if completion.strip() else []), *lines[last:]]))
 
@@ -156,7 +156,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
             raise ValueError(f"{check.variable} has values that are not finite")
         return outputs
     except _UNREADABLE as error:
-        fault = "fails, unchanged, to build, to run or to write the output to compare"
+        fault = "fails, without a completion, to build, to run or to write the output to compare"
         raise FaultyCheck(f"{check.tree} {fault}: {error}") from error
     finally:
         if folder is not None:

@@ -125,10 +125,10 @@ def _read_fab(files: _BudgetedFiles, path: str, offset: int, box: Box, component
     # Outside the budget of bytes: there are at most as many such reads as boxes.
     head = _FAB.match(files.read(path, offset, _MAX_FAB_HEADER_LENGTH))
     found = head and _BOX.fullmatch(head[3].decode())
-    is_full = all(low <= high for low, high in zip(box.low, box.high, strict=True))
-    is_same = is_full and found and _parse_box(found.groups()) == box
-    if not (head and is_same and component < int(head[4]) and head[1] in (b"4", b"8")):
-        raise ValueError(f"the array at byte {offset} of {path} is not the one announced")
+    if not (
+        head and found and _parse_box(found.groups()) == box and component < int(head[4]) and head[1] in (b"4", b"8")
+    ):
+        raise ValueError(f"the array at byte {offset} of {path} is not the one that {path}_H describes")
     width, order = int(head[1]), head[2].split()
     cells: array.array[float] = array.array("d" if width == 8 else "f")
     start = offset + head.end() + component * box.num_cells * width
@@ -140,7 +140,10 @@ def _read_fab(files: _BudgetedFiles, path: str, offset: int, box: Box, component
 
 
 def _parse_box(groups: Sequence[str]) -> Box:
-    return Box(*(tuple(int(part) for part in group.split(",")) for group in groups[:2]))
+    low, high, kind = (tuple(int(part) for part in group.split(",")) for group in groups)
+    if not len(low) == len(high) == len(kind) or any(b < a for a, b in zip(low, high, strict=True)):
+        raise ValueError(f"a box has its low and high corners in the wrong order, or in different dimensions: {groups}")
+    return Box(low, high)
 
 
 def field_similarity(found: MultiLevelField, reference: MultiLevelField) -> float:

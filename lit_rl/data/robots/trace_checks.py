@@ -75,16 +75,16 @@ def compile_formula(check: Any) -> Callable[[_Trace], bool]:
             _compile_event(event),
         )
         return lambda trace: _acts_at_any_visit(part(trace), arrives, leaves, acts)
-    raise ValueError(f"no formula {operator!r}")
+    raise ValueError(f"a check begins with {operator!r}, which is no known operator")
 
 
 _Matches = Callable[[Sequence[Any]], bool]
 
 
 def _acts_at_any_visit(trace: _Trace, arrives: _Matches, leaves: _Matches, acts: _Matches) -> bool:
-    """As ``act_at_first``, of the trace or of what is left after the first, second, ... GoTo(place).
+    """As ``act_at_first``, but for any GoTo(place) and not only for the first.
 
-    That is: of any visit. One pass, as a program may come and go thousands of times.
+    One pass, as a program may come and go thousands of times.
     """
     inside = False
     for element in trace:

@@ -18,7 +18,7 @@ from lit_rl.execution.wire.proxies import Proxy
 _PLAIN_OPERATIONS = frozenset(("getattr", "setattr", "delattr", "dir", "copy", "deepcopy", "method", "await"))
 _ENDING_MILLISECONDS = 3000
 _CALLABLE_ONLY = (FunctionType, BuiltinFunctionType, MethodType)
-_UNTRUSTED = "an object of the program saw a value of the tests: what it answers now is no evidence"
+_UNTRUSTED = "an object of the program was given a value of the tests, so its operators and attributes prove nothing"
 # What an object answers by its own code, called by the tests with whatever they like.
 _TRUSTED = frozenset(
     ("__call__", "call", "method", "method of", "await", "derive", "copy", "deepcopy", "__getitem__", "__setitem__")

@@ -321,7 +321,7 @@ def _is_close(value: float, expected: float, tolerance: float) -> bool:
 
 
 def _is_close_like_evalplus(value: Any, expected: Any, tolerance: float) -> bool:
-    """Compare as ``np.testing.assert_allclose`` does, where EvalPlus compares by it."""
+    """Compare like ``np.testing.assert_allclose`` values for which EvalPlus uses that function."""
     values, numbers = (list(one) if isinstance(one, list | tuple) else [one] for one in (value, expected))
     are_floats = bool(numbers) and all(isinstance(number, float) for number in numbers)
     slack = tolerance or (1e-6 if are_floats else 0.0)

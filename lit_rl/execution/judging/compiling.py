@@ -53,7 +53,7 @@ class CompilerFailed(RuntimeError):
 
 
 def require_toolchain(language: Language) -> Toolchain:
-    """The tools of a language."""
+    """Return the tools of a language; raise FaultyCheck if they are not installed."""
     found = find_toolchain(language)
     if found is None:
         raise FaultyCheck(how_to_install(language))

@@ -59,7 +59,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     if language == "c":
         require_toolchain("cpp")  # its driver is in C++
         if not _c_pointer_declaration(source, check):
-            message = f"the program defines no {check.entry_point} of numbers, bool, char and char * alone"
+            message = f"the program declares no {check.entry_point} with only numbers, bool, char and char *"
             return Outcome(Verdict.SYNTAX_ERROR, stderr=message)
     built = build(client, _source_files(source, check), language, beside=language == "c")
     if built.verdict is not None:
@@ -170,7 +170,7 @@ def _go_type(values: list[Any]) -> str:
 
 
 def _answer_header(source: str, check: CallTests) -> str:
-    """The first line for a driver: the function, whether its first argument is the answer, and Java's classes."""
+    """First line for a driver: the function, 1 if the answer is its first argument after the call, Java's classes."""
     classes: Sequence[str] = _JAVA_CLASS.findall(source) if check.language == "java" else ()
     return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(classes)])
 

@@ -37,7 +37,7 @@ def driver_source(name: str) -> str:
 
 
 def source_for_compiler(program: str, language: Language) -> str:
-    """A program as its compiler wants it, with the same lines: what only its file's name or its package decide."""
+    """A program with the package, or without the ``public``, that its compiler needs; lines keep their numbers."""
     if language == "go":
         return program if _GO_PACKAGE.search(program) else "package main; " + program
     if language != "java":
@@ -54,7 +54,7 @@ def source_for_compiler(program: str, language: Language) -> str:
 
 
 def rename_go_main(program: str) -> str:
-    """A prepared program of Go in the package of its driver, which has a ``main``: the program's gets another name."""
+    """Put a prepared Go program into its driver's package, with its ``main`` renamed, since the driver has one."""
     program = _GO_PACKAGE.sub("package main", program, count=1)
     return re.sub(r"^(package main; )?func main\(", r"\1func main_(", program, flags=re.M)
 

@@ -134,7 +134,7 @@ _PARTS: dict[tuple[str, str], Callable[[Any], list[Any] | None]] = {
 
 
 def _loaded_class(module: str, name: str) -> Any:
-    """A class of a module that is imported only now."""
+    """Import a module and return a class of it."""
     return getattr(import_module(module), name)
 
 

@@ -164,7 +164,7 @@ def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool 
 
 
 def opaque_from_tree(tree: list[Any]) -> Opaque:
-    """An object that cannot be used here."""
+    """A placeholder for an object of the program that is not plain data."""
     return Opaque(printable_name(tree[2]))
 
 

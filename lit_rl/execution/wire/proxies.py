@@ -22,7 +22,7 @@ _READABLE = frozenset(
 
 
 class ProxyClass(type):
-    """Class of the stand-ins of one class of the other process: makes instances there, reads its constants there."""
+    """Stands for a class of the other process: a call makes an instance there; constants are read there."""
 
     _class_link_: RpcLink
     _class_number_: int

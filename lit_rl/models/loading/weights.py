@@ -110,7 +110,7 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
             raise ArgumentError(
                 TOKENIZER_KEY,
                 f"ids below {rows}, the rows of the model's embedding",
-                f"a tokenizer of {needed}",
+                f"a tokenizer with ids up to {needed - 1}",
                 "give the tokenizer that the model was trained with, or resize the embedding",
             )
         use_fast_products(model)
@@ -144,7 +144,7 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
     }
     dtype = torch_dtype(spec.dtype)
     if spec.quantization is not None and not torch.empty(0).is_meta:  # without memory for lit-rl plan
-        raise UsageError("quantization freezes the base of a given model, and this one is from scratch: give model")
+        raise UsageError("quantization needs pretrained weights, but config builds the model from scratch: give model")
     config = AutoConfig.for_model(**fields)
     # A field that no code of the model reads would be kept, and the default of another used. Some models read fields
     # that their configuration does not declare, such as head_dim.

@@ -50,9 +50,9 @@ def causes_of_truncation(last: LastRollout, settings: RunSettings) -> str:
     counts = Counter(token for ids in written for token in ids & settings.special_tokens.keys())
     for token, count in counts.most_common(1):
         if count > len(cut) / 2:
-            cause = f"{settings.special_tokens[token]}, which {count / len(cut):.0%} of these hold and which is no EOS"
+            cause = f"{settings.special_tokens[token]}, which is in {count / len(cut):.0%} of them and is no EOS"
             todo = "look at eos_token_id in the model's generation_config.json and at the tokenizer's eos_token"
-            return f"likely {cause}, ends what the policy writes: {todo} (`{settings.show}`), or {limit}"
+            return f"likely {cause}, ends the policy's answers: {todo} (`{settings.show}`), or {limit}"
     return f"likely {limit}, or {endless}"
 
 
@@ -85,7 +85,7 @@ def _advice_for_verdict(verdict: Verdict, alike: Sequence[Judgement], rollout: R
             f"the extracted text is no valid program{whole}; likely other text is taken for it, the prompt is cut "
             f"({show}), or the extraction does not fit the form ({check_data})"
         )
-    return f"the reason is the same for most ({show}), or in the tests ({check_data})"
+    return f"likely most have the same reason ({show}), or the tests are wrong ({check_data})"
 
 
 # -- stop strings --------------------------------------------------------------------------------------------

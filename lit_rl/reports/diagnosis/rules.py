@@ -111,14 +111,14 @@ def broken_tests(metrics: MetricHistory, last: LastRollout, settings: RunSetting
             f"({statement[:80]})",
             "whether its reference passes is unknown",
             ("the tests are broken there", settings.check_data),
-            ("all programs lack the same", settings.show),
+            ("all programs have the same fault", settings.show),
         )
     return ""
 
 
 def sampler_gap(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """Sampler and trainer differ before the update, or the engine samples with older weights than it needs to."""
-    reach = "new weights do not reach it (mark_stale, then the next session)"
+    reach = "new weights do not reach the engine (mark_stale, then the next session)"
     age, gap = metrics.mean(LAG) / settings.steps, metrics.mean(_GAP)
     if age > max(1, settings.staleness):
         return format_diagnosis(
@@ -132,7 +132,7 @@ def sampler_gap(metrics: MetricHistory, last: LastRollout, settings: RunSettings
     began = metrics.first_metrics.get(_GAP, gap)
     dropout = f", dropout ({', '.join(settings.dropout)})" if settings.dropout else ""
     cause = _cause_of_gap(last) or (
-        f"they agreed in the first rollout ({began:.2g} nats), so likely {reach}, whatever version it reports"
+        f"they agreed in the first rollout ({began:.2g} nats), so likely {reach}, whatever version is reported"
         if began < 0.1 * gap
         else f"likely another temperature, filter or dtype in the engine (trainer: {settings.precision}){dropout}, "
         "other weights, or another tokenizer"
@@ -162,8 +162,8 @@ def _cause_of_gap(last: LastRollout) -> str:
     tried = {
         "the engine reports logarithms to base 2": gap(own / log(2), sampler, mask),
         "the engine reports logarithms to base 10": gap(own / log(10), sampler, mask),
-        "shifted by one: the engine reports those of the token after": gap(own[:, 1:], sampler[:, :-1], both),
-        "shifted by one: the engine reports those of the token before": gap(own[:, :-1], sampler[:, 1:], both),
+        "shifted by one: each log-probability is that of the next token": gap(own[:, 1:], sampler[:, :-1], both),
+        "shifted by one: each log-probability is that of the token before": gap(own[:, :-1], sampler[:, 1:], both),
         "positions: rows without padding agree; check attention mask and position ids": gap(own, sampler, unpadded),
     }
     return next((cause for cause, left in tried.items() if left < explained), "")
@@ -186,7 +186,7 @@ def still_weights(metrics: MetricHistory, last: LastRollout, settings: RunSettin
     fit, meaning = settings.fit, "next to nothing is learned"
     full = max(metrics.highest.get("optimizer/learning_rate", 0.0), float(optimizer.get("initial_lr") or 0.0))
     now = "ended" if metrics.highest.get("optimizer/learning_rate", 0.0) > rate else "hardly begun"
-    schedule = f"the schedule has {now}: of the learning rate {full:.2g} it leaves {rate:.2g}"
+    schedule = f"the schedule has {now} and leaves {rate:.2g} of the learning rate {full:.2g}"
     ended = (schedule, f"{fit} --model.update.lr_scheduler null")
     raised = f"{fit} --model.update.optimizer.init_args.lr 1e-6"
     if not full:
@@ -272,8 +272,8 @@ def useless_critic(metrics: MetricHistory, last: LastRollout, settings: RunSetti
     return format_diagnosis(
         f"the critic explains {explained.mean:.0%} of the returns' variance",
         "its advantages are noise",
-        ("too low a rate", f"{settings.fit} --model.critic_update.learning_rate 0.001"),
-        ("no start before the policy moves", f"{settings.fit} --model.critic_update.warmup_rollouts 20"),
+        ("the critic's learning rate is too low", f"{settings.fit} --model.critic_update.learning_rate 0.001"),
+        ("the policy moves before the critic has learned", f"{settings.fit} --model.critic_update.warmup_rollouts 20"),
     )
 
 
@@ -317,7 +317,7 @@ def entropy_collapse(metrics: MetricHistory, last: LastRollout, settings: RunSet
         f"the entropy fell from {first.mean:.2g} to {entropy:.2g} nats a token, and most groups have equal rewards",
         "the policy no longer explores",
         settings.smaller_rate_hint(metrics.learning_rate),
-        ("nothing that keeps it open", f"{settings.fit} --model.objective.kl_coef 0.01"),
+        ("no KL or entropy bonus that keeps it up", f"{settings.fit} --model.objective.kl_coef 0.01"),
     )
     if metrics.values(PASSED):
         return line
@@ -374,8 +374,8 @@ def format_falling(metrics: MetricHistory, last: LastRollout, settings: RunSetti
         reward, now = metrics.first.get(REWARD), metrics.mean_with_error(REWARD)
         if reward is not None and now is not None and now.exceeds(reward):
             measured += f" while the reward rose to {now.mean:.3g}"
-            cause = ("a term that pays for answers without one", settings.show)
-        nothing = ("nothing that pays for the form (FormatReward)", "lit-rl docs FormatReward")
+            cause = ("a term that rewards answers without a program", settings.show)
+        nothing = ("no term that rewards the form (FormatReward)", "lit-rl docs FormatReward")
         return format_diagnosis(measured, "the policy unlearns to answer", cause, nothing)
     return ""
 
@@ -421,7 +421,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def _causes_of_drift(metrics: MetricHistory, settings: RunSettings) -> tuple[tuple[str, str], tuple[str, str]]:
-    other = ("nothing that holds it to its start", f"{settings.fit} --model.objective.kl_coef 0.01")
+    other = ("no KL that holds the policy near its start", f"{settings.fit} --model.objective.kl_coef 0.01")
     if settings.steps > 1:
         other = (f"too many updates of a rollout ({settings.steps})", f"{settings.fit} --model.update.max_kl 0.05")
     return settings.smaller_rate_hint(metrics.learning_rate), other

@@ -163,7 +163,7 @@ def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
 
 
 def _value_size(value: Any) -> int:
-    """Machine words or items beyond the first that adding reads."""
+    """Number of machine words or items that an addition of this value reads, beyond the first."""
     if isinstance(value, Fraction):
         return (value.numerator.bit_length() + value.denominator.bit_length()) // 64
     if isinstance(value, int):

@@ -24,7 +24,7 @@ _INPUT = re.compile(r"(?:^|\.)(?:input|open|stdin|argv)\b")
 _OUTPUT = re.compile(r"(?:^|\.)(?:print|stdout|stderr)\b")
 _READS_OUTPUT = re.compile(r"getvalue|assert_|call_|called|mock_calls")
 _FOREIGN_CODE = (
-    "the tests run code by {} that does not stand in them, and may be the program's: compare the value itself, or "
+    "the tests run, by {}, code that is not written in them and may be the program's: compare the value itself, or "
     "write the code into the tests"
 )
 _UNSEEN = (
@@ -32,7 +32,7 @@ _UNSEEN = (
     "arguments and compare what it returns, or have StdioTests run it"
 )
 _UNCALLED = (
-    "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
+    "the asserts of this problem's tests are in functions or classes that nothing calls: give the check an "
     "entry_point if they are in check(candidate), or name the functions test_..."
 )
 Import = tuple[str, tuple[str, ...], int]
@@ -161,7 +161,7 @@ def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _find_imports(tree: ast.AST) -> Iterator[Import]:
-    """Modules that the tests import, with the names that they take and the line, but for those that may be missing."""
+    """Modules that the tests import, with the imported names and the line; without imports that may fail."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__") and node.args:
             name = node.args[0]

@@ -176,7 +176,7 @@ class ZygoteClient:
         return report
 
     def charge(self, seconds: float) -> None:
-        """Count CPU seconds that this process spent for the running program as its own."""
+        """Charge the running program for CPU seconds that this process spent on it."""
         if self._job is not None:
             self._job.watch.charge(seconds)
 

@@ -112,7 +112,7 @@ class Supervisor:
             # Before any program ran, only the tests can have taken it.
             by_program = self._limits.has_content
             verdict = Verdict.OUTPUT_LIMIT if by_program else Verdict.INFRASTRUCTURE_FAILURE
-            what = "what the program wrote cannot be read" if by_program else "the tests take more than there is"
+            what = "what the program wrote cannot be read" if by_program else "the tests use too much memory or time"
             reason = Outcome(verdict, stderr=f"{what}: {error!r}")
         except Exception:
             # It must neither look like a fault of the program at once, nor be one that a program may choose.
