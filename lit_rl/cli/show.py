@@ -94,10 +94,11 @@ def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
         if last.number == number:
             return last
         numbers.append(str(last.number))
-    if last is None or number is not None:
+    if last is None:
+        raise UsageError(f"{folder} holds no completions yet: give a run's folder, or a file of completions")
+    if number is not None:
         there = " to ".join(numbers[:1] + numbers[1:][-1:])
-        held = "no completions yet" if last is None else f"rollouts {there}, not {number}"
-        raise UsageError(f"{folder} holds {held}: give a run's folder, or a file of completions, and a rollout in it")
+        raise UsageError(f"rollout {number} was not recorded; choose one from {there}")
     return last
 
 

@@ -94,16 +94,17 @@ class RankCosts:
 def layout_from_run(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> RunLayout:
     """Return the ranks and rows of a run."""
     counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
-    replicas, fault = strategy.replicas if isinstance(strategy, FSDP2Strategy) else gpus, ""
     if not counted or not isinstance(module.policy, CausalLM):
-        got = type(module).__name__
-        fault = f"plan covers GRPO, REINFORCE and PPO on a CausalLM, got {got}: give such a configuration"
-    elif module.policy.quantization is not None and isinstance(strategy, FSDP2Strategy):
-        fault = "4-bit weights cannot be sharded over ranks: plan this run with --trainer.strategy ddp or auto"
-    elif gpus % replicas:
-        fault = f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas"
-    if fault:
-        raise UsageError(fault)
+        raise UsageError(
+            f"plan covers GRPO, REINFORCE and PPO on a CausalLM, got {type(module).__name__}: give such a configuration"
+        )
+    if module.policy.quantization is not None and isinstance(strategy, FSDP2Strategy):
+        raise UsageError(
+            "4-bit weights cannot be sharded over ranks: plan this run with --trainer.strategy ddp or auto"
+        )
+    replicas = strategy.replicas if isinstance(strategy, FSDP2Strategy) else gpus
+    if gpus % replicas:
+        raise UsageError(f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas")
     rows = batch_size * module.sampling.num_samples
     return RunLayout(
         num_ranks=gpus,

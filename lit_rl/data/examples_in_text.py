@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,7 @@ def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> l
 
 
 def parameter_names(starter_code: str, function: str) -> list[str]:
-    r"""The names of a function's parameters, without ``self``, in code that may end with its signature or docstring.
+    r"""The names of a function's parameters, without ``self``, in code that may end with its signature.
 
     An empty list if the code cannot be read.
 
@@ -74,13 +75,11 @@ def parameter_names(starter_code: str, function: str) -> list[str]:
         >>> parameter_names("class Solution:\n    def add(self, x: int, y: int) -> int:\n", "add")
         ['x', 'y']
     """
-    try:
-        tree = ast.parse(f"{starter_code.rstrip()} pass" if starter_code.rstrip().endswith(":") else starter_code)
-    except (SyntaxError, ValueError):
-        return []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == function:
-            return [argument.arg for argument in node.args.args if argument.arg != "self"]
+    for body in (" pass", "", "\n    pass"):  # after a signature, a docstring, or a comment
+        with suppress(SyntaxError, ValueError):
+            for node in ast.walk(ast.parse(starter_code.rstrip() + body)):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function:
+                    return [argument.arg for argument in node.args.args if argument.arg != "self"]
     return []
 
 
