@@ -292,19 +292,20 @@ def _check_list(value: Any, home: Any, inner: Sequence[Any], path: str, config: 
     """Check several values; a generator becomes a list."""
     if isinstance(value, Iterator) and home is not Iterable:
         value = list(value)
-    is_fixed = home is tuple and bool(inner) and inner[-1] is not ...
-    is_several = isinstance(value, Iterable if home is Iterable else Sequence)
-    if isinstance(value, Mapping | str | bytes) or not is_several or (is_fixed and len(value) != len(inner)):
+    if isinstance(value, Mapping | str | bytes) or not isinstance(value, Iterable if home is Iterable else Sequence):
         item = inner[0] if inner else Any
         name = value.get("class_path") if isinstance(value, Mapping) else value
         named = classes_by_name().get(str(name).rpartition(".")[2], object) if config else object
         is_item = item is not Any and (has_type(value, item) or (isinstance(item, type) and issubclass(named, item)))
+        is_fixed = home is tuple and inner[-1:] != (...,)
         if config or is_fixed or not is_item or not getattr(item, "__module__", "").startswith("lit_rl."):
             raise _TypeMismatch("put it into a list" if is_item and not is_fixed else "")
         value = [value]  # a single reward or task
     if not inner or not isinstance(value, Sequence):
         return value
-    if is_fixed:
+    if home is tuple and inner[-1] is not ...:
+        if len(value) != len(inner):
+            raise ArgumentError(path, f"a list of {len(inner)} items", short_repr(value))
         found = [
             check_and_convert(one, of, f"{path}[{at}]", config=config)
             for at, (one, of) in enumerate(zip(value, inner, strict=True))

@@ -253,14 +253,14 @@ _LOADERS = {
 def unwrap_and_check_module(verb: str, model: Any, data: Any) -> Any:
     """Check that a verb is given a module and then a task, which are easily swapped; return the module."""
     model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
-    is_other = model is not None and (isinstance(model, Policy) or not isinstance(model, torch.nn.Module))
-    remedy = "swap the two" if is_other and isinstance(data, torch.nn.Module) else ""
-    remedy = f"give an object of the class, {model.__name__}(...)" if isinstance(model, type) else remedy
+    if model is not None and (isinstance(model, Policy) or not isinstance(model, torch.nn.Module)):
+        remedy = "swap the two" if isinstance(data, torch.nn.Module) else ""
+        remedy = f"give an object of the class, {model.__name__}(...)" if isinstance(model, type) else remedy
+        raise ArgumentError(verb, "a module first, such as GRPO(...), then a task", short_repr(model), remedy)
     is_list = isinstance(data, list) and all(isinstance(one, Problem) for one in data)
     is_missing = data is None and model is not None and not is_overridden(_LOADERS[verb], model)
-    if is_other or isinstance(data, type | torch.nn.Module) or is_list or is_missing:
-        wanted = "a module first, such as GRPO(...), then a task" if is_other else "a task, such as datamodule=Basics()"
-        raise ArgumentError(verb, wanted, short_repr(model if is_other else data), remedy)
+    if isinstance(data, type | torch.nn.Module) or is_list or is_missing:
+        raise ArgumentError(verb, "a task, such as datamodule=Basics()", short_repr(data))
     return model
 
 
