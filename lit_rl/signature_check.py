@@ -361,6 +361,9 @@ def check_and_convert_arguments(
     for key, value in given.items():
         if key == "class_path":
             continue
+        if not isinstance(key, str):
+            remedy = f"write decimals with a point: 0.{key}, not 0,{key}"
+            raise ArgumentError(path, "names as keys", short_repr(key), remedy)
         one = known.get(key)
         if one is not None:
             found[key] = value
@@ -370,14 +373,15 @@ def check_and_convert_arguments(
                 )
         elif _accepts_any_keyword(cls):
             found[key] = value
+        elif not config:
+            raise UnknownArgumentError(f"{path} has no argument {key}{_suggestion(key, value, known)}")
         else:
             place = OTHER_NAMES.get(key, "").partition(".")[0]
             kinds = _self_and_subclasses(of) if of is not None and place not in known else ()
             others = sorted(kind.__name__ for kind in kinds if key in constructor_parameters(kind))
             hint = f"; it is an argument of {' and '.join(others[:3])}" if others else ""
-            hint = (config and _class_as_key_hint(key)) or hint or _suggestion(key, value, known, path * config)
-            fault = f"{path}.{key} is unknown to {cls.__name__}" if config else f"{path} has no argument {key}"
-            raise (UsageError if config else UnknownArgumentError)(f"{fault}{hint}")
+            hint = _class_as_key_hint(key) or hint or _suggestion(key, value, known, path)
+            raise UsageError(f"{path}.{key} is unknown to {cls.__name__}{hint}")
     return found
 
 
@@ -386,13 +390,11 @@ def _class_as_key_hint(key: Any) -> str:
     return f"; {key} is a class: write class_path: {key}, and its arguments in init_args" if is_class else ""
 
 
-def _suggestion(name: Any, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
+def _suggestion(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
     """Return what to write in place of an argument that is unknown, to append to a message.
 
     With a path it is a key as a configuration has it, without one an argument as Python has it.
     """
-    if not isinstance(name, str):
-        return f"; write decimals with a point: 0.{name}, not 0,{name}"
     groups = {key: getattr(one.default, "__dataclass_fields__", {}) for key, one in known.items()}
     place = OTHER_NAMES.get(name) or next((f"{group}.{name}" for group in groups if name in groups[group]), "")
     group, _, inside = place.partition(".")

@@ -187,13 +187,12 @@ class Trainer(pl.Trainer):
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Refuse settings of Lightning that have no effect, or a wrong one, under manual optimization."""
     check_strategy(settings.get("strategy", "auto"))
-    faults = [precision_fault(settings.get("precision"))]  # Lightning takes another one on a CPU
+    if fault := precision_fault(settings.get("precision")):  # Lightning takes another one on a CPU
+        raise UsageError(fault)
     ours = {("gradient_clip_val", 0): "gradient_clip_norm", ("accumulate_grad_batches", 1): "microbatch_size"}
     for (name, unused), setting in ours.items():
         if settings.get(name) not in (None, unused):
-            faults.append(f"trainer.{name} has no effect here: use model.update.{setting}")
-    if any(faults):
-        raise UsageError("; ".join(filter(None, faults)))
+            raise UsageError(f"trainer.{name} has no effect here: use model.update.{setting}")
 
 
 def run_dir_settings(run_dir: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -177,18 +177,20 @@ def find_data_files(folder: Path, subset: str | None = None, split: str | None =
     if subset is not None and (folder / subset).is_dir():
         folder = folder / subset
     files = _find_saved_files(folder) or sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
+    if not files:
+        raise FileNotFoundError(f"{folder} holds no data files: put files there that end in {', '.join(SUFFIXES)}")
     if subset is not None and any(path.name.startswith(subset) for path in files):
         files = [path for path in files if path.name.startswith(subset)]
     # The innermost part of a path that begins with the name of a split.
     parts = (map(_SPLIT.match, reversed(path.relative_to(folder).parts)) for path in files)
     names = [next((found[1].lower() for found in matches if found), None) for matches in parts]
-    wanted = split.split("+") if split is not None and len(set(names)) > 1 else []
-    chosen = [path for part in wanted for path, name in zip(files, names, strict=True) if name == part]
-    if not files or (wanted and not chosen):
+    if split is None or len(set(names)) < 2:
+        return files
+    chosen = [path for part in split.split("+") for path, name in zip(files, names, strict=True) if name == part]
+    if not chosen:
         found = " and ".join(sorted(name or "others" for name in set(names)))
-        remedy = f"only {found}: name one of these splits" if found else f"none that end in {', '.join(SUFFIXES)}"
-        raise FileNotFoundError(f"{folder} has no {split if found else 'data'} files, {remedy}")
-    return chosen or files
+        raise FileNotFoundError(f"{folder} has no {split} files, only {found}: name one of these splits")
+    return chosen
 
 
 def _find_saved_files(folder: Path) -> list[Path]:

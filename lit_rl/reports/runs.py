@@ -71,7 +71,7 @@ def find_run_folders(run: str | Path) -> list[Path]:
     """Folders with numbers at or below a folder, one for each run: a resumed run stays in its own."""
     files = sorted(Path(run).rglob(METRICS_FILE))
     if not files:
-        raise FileNotFoundError(f"no {METRICS_FILE} at or below {run}: give the folder in which RunRecord writes")
+        raise FileNotFoundError(f"no {METRICS_FILE} at or below {run}: give the folder that a run logs to")
     return [file.parent for file in files]
 
 

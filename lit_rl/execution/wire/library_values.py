@@ -88,6 +88,8 @@ def type_and_parts(value: Any) -> list[Any] | None:
 
 def from_parts(word: str, parts: list[Any]) -> Any:
     """The inverse of ``type_and_parts``; parts come decoded."""
+    if type(word) is not str or word not in _MAKERS:
+        raise NotPlain("an unknown tag")
     return _MAKERS[word](*parts)
 
 
