@@ -105,7 +105,7 @@ class HumanEval(SplitTask):
 def _build_check(row: Row) -> AssertTests | CallTests:
     prompt, entry_point, test = row.text("prompt"), row.text("entry_point"), row.text("test")
     if "plus_input" in row:
-        raise row.error("plus_input", "holds inputs that test lacks", "give HumanEvalPlus-OriginFmt.jsonl.gz")
+        raise row.error("plus_input", "holds inputs that the field test lacks", "give HumanEvalPlus-OriginFmt.jsonl.gz")
     if "assertion(candidate(" in test:
         return check_from_test_source(test, prompt + row.text("canonical_solution"), entry_point)
     test = test.replace("import numpy as np\n", "", 1)  # of EvalPlus, for helpers that this test does not use

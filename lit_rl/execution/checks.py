@@ -333,7 +333,7 @@ def _check_fields(check: Any, languages: Sequence[str] = get_args(Language), **r
 
 
 def _is_json(value: object, is_expected: bool) -> bool:
-    """Return whether every language reads a value from JSON in the same way; larger numbers are only expected."""
+    """Return whether every language reads a value from JSON alike; only expected values may hold larger numbers."""
     if isinstance(value, dict):
         return not any(isinstance(key, tuple) for key in value) and _is_json([*value, *value.values()], is_expected)
     if isinstance(value, list | tuple):

@@ -55,7 +55,7 @@ class LanguageSpec:
         comment: what begins a comment that ends with the line.
         main: name of the function that a whole program must define.
         builds: commands that turn the source file into ``artefact``; none where the source itself is run.
-        builds_beside: the same for a driver with tests (C: with calls) beside the program, if that takes others.
+        builds_beside: commands that build the program together with a driver, if they differ from ``builds``.
         artefact: file that they leave; a folder becomes a jar.
         run: command that runs the artefact; empty where it is an executable.
         calls: command that runs it with ``{driver}``, which makes calls; empty where the driver is compiled.

@@ -366,7 +366,7 @@ class TokenAdvantages(TypedArguments, ABC):
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Estimate advantages and returns; the module whitens the advantages afterwards, not before returns.
+        """Estimate advantages and returns, these from unwhitened advantages; the module whitens afterwards.
 
         Args:
             token_rewards: [N, T] reward units, minus the KL if that is subtracted from the reward. No gradient.

@@ -93,8 +93,8 @@ class FrozenCopy(NoGradScorer):
 class SharedBaseReference(NoGradScorer):
     """The policy's own base under another adapter, or under none: no second copy of the base in memory.
 
-    A frozen reference adapter is used where the model has one, because the policy started from an adapter or the
-    reference was to move. Otherwise the adapters are off, which is where new adapters start.
+    If the policy started from an adapter, or the reference is to move, the model has a frozen reference adapter, which
+    is used. Otherwise the adapters are off: new ones begin without effect.
     """
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:

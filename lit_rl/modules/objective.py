@@ -49,9 +49,9 @@ class Objective:
         loss: what a token's log-probability and advantage cost: a class of :mod:`lit_rl.math.losses` or your own. By
             default the ratio is clipped to [1 - ``clip_low``, 1 + ``clip_high``]: no gradient above with a positive
             advantage or below with a negative one, counted by ``policy/clip_fraction``.
-        ratio_level: ratio of each ``token``, of the ``sequence`` (GSPO, length-normalised) or its product
-            (``sequence_product``: probability of the whole completion; use it with ``aggregate: sequence_mean``, and
-            with ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).
+        ratio_level: ratio of each ``token``, of the ``sequence`` (GSPO, length-normalised), or of the whole
+            completion's probabilities (``sequence_product``: use it with ``aggregate: sequence_mean``, and with
+            ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).
         kl_coef: weight of the KL to the reference; 0 needs no reference at all.
         kl_kind: estimator of the KL; :func:`lit_rl.math.kl.kl_estimate` explains the gradients of all kinds. ``None``
             for an unbiased gradient: ``k1`` in the reward and ``k3_weighted`` in the loss, w * (r - 1 - log r) with r =

@@ -90,7 +90,7 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
             )
             runs.append(Run(folder.name, folder, recorded.clock, kind, recorded.curves, recorded.diagnoses, settings))
     if not runs:
-        raise UsageError(f"{', '.join(folders)} has no numbers yet: try again after the first")
+        raise UsageError(f"no numbers yet in {', '.join(folders)}: try again after the first rollout")
     names = run_labels([run.folder.resolve() for run in runs])
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 

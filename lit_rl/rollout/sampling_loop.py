@@ -1,8 +1,8 @@
 """The event loop of a rollout: engine step, decode, judge, environment, next request.
 
 A program starts to run as soon as its turn is finished, while other rows are still being sampled, so execution
-overlaps with sampling and training stays on-policy. What is left is a pending rollout: its rows are written, its
-programs may still run, and it can be stored and taken up again.
+overlaps with sampling and training stays on-policy. The loop ends with a pending rollout: all its rows are
+sampled, but some programs may still run. It can be stored and continued.
 
 Letters: B problems, G samples of each, N = B * G rows.
 """

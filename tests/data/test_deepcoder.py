@@ -219,7 +219,7 @@ def test_a_row_brings_its_checker_and_groups_of_tests(tmp_path, sandbox):
     program = "print({'1': '2 1', '22': '1 3', '3': '1 1 4'}[input()])"
     (end,) = sandbox.judge_many([(program, checks[2])])
     assert (end.scores, end.exception_type) == ({"easy": 0.0, "hard": 1.0}, None)
-    with pytest.raises(RowError, match=r"row 1: .*with a checker none"):
+    with pytest.raises(RowError, match=r"row 1: .*or none \(as under a checker\)"):
         load(tmp_path, ROWS["primeintellect"] | {"checker": "1"})
 
 

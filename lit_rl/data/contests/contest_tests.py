@@ -158,7 +158,7 @@ def build_contest_check(
     functions = {test.function for test in tests}
     if len(functions) != 1 or (checker is not None and functions != {None}):
         raise UsageError(
-            f"the tests must all call one function or none, with a checker none; got {sorted(map(str, functions))}"
+            f"all tests must call the same function, or none (as under a checker); got {sorted(map(str, functions))}"
         )
     (function,) = functions
     if function is None:

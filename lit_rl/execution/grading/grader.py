@@ -207,7 +207,7 @@ class ReportingTestRunner(_TestRunner):
 
     @property
     def _number(self) -> int:
-        """Number of the assert that is tried, where the tests of a loop of unknown length count one by one."""
+        """Number of the assert being tried; the iterations of a loop of unknown length count as they are reached."""
         return self._num_tests + self._num_noted + 1
 
     def _record_evidence(self, number: int) -> None:

@@ -29,7 +29,7 @@ _MODULES_WRITTEN_AS_THEY_ARE = frozenset(("datetime", "decimal", "fractions"))
 
 
 def shorten_text(text: str, longest: int = MAX_SHOWN_LENGTH) -> str:
-    """A printable text; of one that is longer, the beginning and the end.
+    """A printable text; if it is longer than the limit, its beginning and end.
 
     Example:
         >>> shorten_text("0123456789" * 3, 15)
