@@ -186,8 +186,9 @@ def find_data_files(folder: Path, subset: str | None = None, split: str | None =
     chosen = [path for part in wanted for path, name in zip(files, names, strict=True) if name == part]
     if not files or (wanted and not chosen):
         found = " and ".join(sorted(name or "others" for name in set(names)))
-        remedy = f"only {found}: name one of these splits" if found else f"none that end in {', '.join(SUFFIXES)}"
-        raise FileNotFoundError(f"{folder} has no {split if found else 'data'} files, {remedy}")
+        only = f"{split} files, only {found}: name one of these splits"
+        none = f"data files: put files there that end in {', '.join(SUFFIXES)}"
+        raise FileNotFoundError(f"{folder} has no {only if found else none}")
     return chosen or files
 
 
