@@ -367,7 +367,7 @@ def check_and_convert_arguments(
                 found[key] = check_and_convert(
                     value, one.annotation, f"{path}.{key}", config=config, default=one.default
                 )
-        elif _accepts_any_keyword(cls):
+        elif isinstance(key, str) and _accepts_any_keyword(cls):
             found[key] = value
         else:
             place = OTHER_NAMES.get(key, "").partition(".")[0]
