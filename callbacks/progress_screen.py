@@ -24,6 +24,7 @@ from lit_rl.reports.run_summary import (
     short_metric_name,
     validation_summary_rows,
 )
+from lit_rl.rollout import FinishedRollout
 from lit_rl.run_files.row_text import duration_text
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.progress import Progress
@@ -95,14 +96,18 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._start_counting(pl_module.progress, clock.unit, clock.count, None if total is None else int(total))
         self._start_screen(trainer, run_header_rows(trainer, pl_module))
 
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+        # Not of ``callback_metrics``, which keeps what only earlier rollouts logged.
+        self.done, self.metrics = module.clock.count, finished.metrics
+
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        if self._shows:
+        is_update = self.unit == "update"
+        if is_update and self._shows:
             self.done = pl_module.clock.count
             self.metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         left = self._time_left_text()
         parts = [f"{self.unit} {self.done}" + (f"/{self.total}" if self.total else ""), self.metrics_text()]
         line = "  ".join(filter(None, [*parts, f"left {left}" if left else ""]))
-        is_update = self.unit == "update"
         self._print_line(line, _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:

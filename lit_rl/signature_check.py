@@ -371,7 +371,7 @@ def check_and_convert_arguments(
                 found[key] = check_and_convert(
                     value, one.annotation, f"{path}.{key}", config=config, default=one.default
                 )
-        elif _accepts_any_keyword(cls):
+        elif isinstance(key, str) and _accepts_any_keyword(cls):
             found[key] = value
         elif not config:
             raise UnknownArgumentError(f"{path} has no argument {key}{_suggestion(key, value, known)}")

@@ -6,13 +6,16 @@ import inspect
 from typing import Any
 
 import pytest
+from lightning.pytorch.loggers import Logger
 
 from lit_rl.data.mbpp import MBPP, MBPPOptions, MBPPPlus
 from lit_rl.data.task import TaskDataModule, TaskOptions
+from lit_rl.errors import UsageError
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.modules.grpo import GRPOOptions
 from lit_rl.modules.rollout_module import RolloutOptions
 from lit_rl.modules.text_module import TextModule, TextOptions
+from lit_rl.signature_check import check_and_convert
 
 
 def own_arguments(cls: type) -> dict[str, Any]:
@@ -41,3 +44,9 @@ def test_the_types_of_handed_on_arguments_are_those_of_the_base(
     inherited = as_text(handed_on.__annotations__) if handed_on else {}
     own = {name: kind for name, kind in own_arguments(cls).items() if name not in named_by_subclasses}
     assert as_text(options.__annotations__) == inherited | as_text(own)
+
+
+def test_a_decimal_with_a_comma_is_refused_where_any_argument_is_taken() -> None:
+    described = {"class_path": "TensorBoardLogger", "save_dir": "x", "flush_secs": 0, 5: None}  # flush_secs: 0,5
+    with pytest.raises(UsageError, match=r"write decimals with a point: 0\.5, not 0,5"):
+        check_and_convert(described, Logger, "trainer.logger", config=True)

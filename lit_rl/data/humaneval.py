@@ -78,6 +78,7 @@ class HumanEval(SplitTask):
 
     def _build_problem(self, row: Row) -> Problem:
         prompt, entry_point = row.text("prompt"), row.text("entry_point")
+        ast.parse(f"{prompt}\n    pass\n")  # raises for a prompt that no completion makes a program
         instruct = self.form == "instruct"
         return Problem(
             task_id=row.text("task_id"),

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-MIN_WEIGHTS, MIN_SIDE = 1, 1
+MIN_WEIGHTS, MIN_SIDE = 100_000, 192
 """Smaller or thinner matrices are left to torch: they gain little, and small models round alike on all processors."""
 
 

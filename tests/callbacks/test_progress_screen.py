@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,9 +23,10 @@ from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
 from lit_rl.reports.run_summary import sampling_line
+from lit_rl.rewards import RewardTerm, TermScore
 from lit_rl.trainer import Trainer
 from lit_rl.training.progress import Progress
-from lit_rl.types import Sampling
+from lit_rl.types import Completions, Judgement, Sampling
 
 METRICS = {
     "reward/mean": 0.8125,
@@ -95,6 +97,24 @@ def test_a_log_file_has_one_line_a_rollout_and_the_end(
     assert [re.sub(" {3,}", "   ", line.strip()) for line in end[-3:]] == commands
     assert "\x1b" not in out and "Epoch" not in out + err and "v_num" not in out + err
     assert "Tip:" not in err and "GPU available" not in err and "it/s" not in err
+
+
+class FailsLater(RewardTerm):
+    """0.5 in the first rollout; then the term fails, as a grader that does not answer."""
+
+    called = 0
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        self.called += 1
+        return [TermScore(0.5 if self.called == 1 else None, reason="no answer") for _ in judgements]
+
+
+def test_a_line_has_no_reward_of_an_earlier_rollout(
+    byte_tokenizer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(build_module(byte_tokenizer, rewards=[FailsLater()], max_rollouts=2), tmp_path)
+    first, second = (line for line in capsys.readouterr().out.splitlines() if line.startswith("rollout "))
+    assert "reward 0.500" in first and "length" in second and "reward" not in second
 
 
 def test_updates_without_rollouts_write_at_most_a_line_a_second(

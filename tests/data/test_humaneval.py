@@ -48,6 +48,12 @@ def test_a_test_that_uses_a_helper_of_the_prompt_brings_it_along(tmp_path):
     assert without.check.test == row(1)["test"]
 
 
+def test_a_prompt_that_no_completion_makes_a_program_is_refused(tmp_path):
+    path = write_rows(tmp_path, row(0), row(1) | {"prompt": "def add_1(x:\n    'Adds.'\n"})
+    with pytest.raises(ValueError, match="row 2: SyntaxError"):
+        HumanEval(path).problems("test")
+
+
 def test_train_and_test_part_are_disjoint_and_whole(path):
     data = HumanEval(path, split="train")
     train, test = data.problems("train"), data.problems("test")

@@ -130,6 +130,9 @@ def test_only_the_files_of_the_split_are_read(tmp_path, files):
     assert sorted(names(tmp_path)) == sorted(files), "nothing asked for: everything"
     with pytest.raises(FileNotFoundError, match=r"has no validation files, only test and train: name one of these"):
         names(tmp_path, split="validation")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"empty has no data files: put files there that end in .jsonl, "):
+        names(tmp_path / "empty")
 
 
 def test_files_that_name_one_split_or_none_are_all_read(tmp_path):
