@@ -178,7 +178,7 @@ def find_data_files(folder: Path, subset: str | None = None, split: str | None =
         folder = folder / subset
     files = _find_saved_files(folder) or sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
     if not files:
-        raise FileNotFoundError(f"{folder} holds no data files: put files there that end in {', '.join(SUFFIXES)}")
+        raise FileNotFoundError(f"{folder} has no data files: put files there that end in {', '.join(SUFFIXES)}")
     if subset is not None and any(path.name.startswith(subset) for path in files):
         files = [path for path in files if path.name.startswith(subset)]
     # The innermost part of a path that begins with the name of a split.
