@@ -93,7 +93,7 @@ def test_a_table_after_each_turn_has_the_values(tmp_path: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--rollout", "9"], "holds rollouts 1 to 2, not 9"),
+        (["--rollout", "9"], "rollout 9 was not recorded; choose one from 1 to 2"),
         (["--rollout", "1", "--row", "5"], "row 5 of rollout 1 was not recorded; recorded rows are 0, 7"),
     ],
 )

@@ -25,7 +25,7 @@ def alone(tokenizer: str, config: dict[str, Any] = GPT2, **options: Any) -> Caus
 def test_positions_that_the_sampler_leaves_out_are_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "accepts", lambda model, name: name == "logits_to_keep")
+    monkeypatch.setattr(decoding, "accepted_arguments", lambda model: frozenset({"logits_to_keep"}))
     with pytest.raises(UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* probe to false"):
         alone(byte_tokenizer, lora=LoRA(rank=2))
     alone(byte_tokenizer, probe=False)
@@ -51,7 +51,7 @@ def test_wrong_positions_after_rows_left_the_batch_are_noticed(
 
 def test_a_tokenizer_larger_than_the_embedding_is_refused(byte_tokenizer: str) -> None:
     """Ids go up to 257, that of the pad token."""
-    with pytest.raises(ArgumentError, match=r"tokenizer: expected ids below 257, .* of 258; give the tokenizer"):
+    with pytest.raises(ArgumentError, match=r"tokenizer: expected ids below 257, .* up to 257; give the tokenizer"):
         alone(byte_tokenizer, GPT2 | {"vocab_size": 257})
 
 
