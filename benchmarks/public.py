@@ -303,7 +303,7 @@ def table(given: argparse.Namespace) -> str:
         before = json.loads(base.read_text())
         for path in sorted((given.folder / size).glob("*.json")):
             cell = json.loads(path.read_text())
-            if "plus" not in cell:
+            if "sampled" not in cell:
                 continue
             row: Cell = {"size": size, "arm": path.stem, "tokens": cell.get("training", {}).get("tokens", 0)}
             row["steps"] = cell.get("training", {}).get("optimizer_steps", 0)

@@ -72,7 +72,7 @@ def test_checks_are_calls_or_stdio():
     assert isinstance(method, CallTests) and method.entry_point == "Solution.solve"
     assert method.cases == ((([1, 2], "a"), [3]),) and method.timeout_seconds == 6.0
     assert build_contest_check(CALL, 6.0, in_class=False).entry_point == "solve"
-    with pytest.raises(ValueError, match=r"one function or none, .* got \['None', 'solve'\]"):
+    with pytest.raises(ValueError, match=r"the same function, or none .* got \['None', 'solve'\]"):
         build_contest_check(STDIN + CALL, 6.0, in_class=False)
 
 
