@@ -1,4 +1,4 @@
-r"""What credit is worth: signal and noise of the policy gradient under each rule, from identical rows, at equal tokens.
+r"""Measure credit: signal and noise of the policy gradient under each rule, from identical rows, at equal tokens.
 
     python benchmarks/credit.py robots                     # programs of two errands, a policy of 650,000 weights
     python benchmarks/credit.py mbpp --model FOLDER        # SmolLM2-135M-Instruct on MBPP's training problems

@@ -1,4 +1,4 @@
-"""What a hint is worth: pass@1 after a prompt with hindsight, minus pass@1 after the prompt alone.
+"""Measure the worth of a hint: pass@1 after a prompt with hindsight, minus pass@1 after the prompt alone.
 
     python benchmarks/teacher_gap.py --model FOLDER
 

@@ -48,7 +48,7 @@ from lit_rl.rollout import (
     RolloutConfig,
     RunnerFactory,
 )
-from lit_rl.rollout.rollout_collector import add_effective_sample_size
+from lit_rl.rollout.sampler_check import add_effective_sample_size
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.progress import StepClock
 from lit_rl.training.ranks import Means, eval_mode, max_over_ranks, sum_over_ranks, world_size

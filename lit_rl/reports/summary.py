@@ -24,7 +24,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.rollout_collector import add_mismatch
+from lit_rl.rollout.sampler_check import add_mismatch
 from lit_rl.training.progress import Phase, Progress
 from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks
 from lit_rl.types import Completions, Experience, Judgement, Problem

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lit_rl.rollout.rollout_collector import RolloutCollector as RolloutCollector
     from lit_rl.rollout.rollout_collector import RolloutConfig as RolloutConfig
     from lit_rl.rollout.rollout_collector import RunnerFactory as RunnerFactory
-    from lit_rl.rollout.rollout_collector import SamplerCheck as SamplerCheck
-    from lit_rl.rollout.rollout_collector import SamplerMismatchError as SamplerMismatchError
+    from lit_rl.rollout.sampler_check import SamplerCheck as SamplerCheck
+    from lit_rl.rollout.sampler_check import SamplerMismatchError as SamplerMismatchError
     from lit_rl.rollout.sampling_loop import PendingRollout as PendingRollout
     from lit_rl.rollout.sampling_loop import restore_rows as restore_rows
     from lit_rl.rollout.sampling_loop import sample_rows as sample_rows

@@ -70,7 +70,7 @@ def drawn(family: Family, count: int) -> list[tuple[DrawnFunction, Problem]]:
 
 
 def passes(source: str, problem: Problem) -> bool:
-    """Whether a program passes all cases: a family's own source or a mutant of it, run here."""
+    """Return whether a program passes all cases: a family's own source or a mutant of it, run here."""
     namespace: dict[str, Any] = {}
     exec(source, namespace)
     function, cases = namespace[problem.check.entry_point], problem.check.cases

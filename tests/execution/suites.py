@@ -144,7 +144,7 @@ def changes(before, after):
 
 
 def told_of(pid, name):
-    """What ``/proc`` tells of a process, nothing once it has ended."""
+    """Read from ``/proc`` the facts of a process; empty once it has ended."""
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes().decode("utf-8", "replace")
     except OSError:

@@ -27,8 +27,8 @@ from lit_rl.modules import Objective, RolloutConfig, RolloutModule
 from lit_rl.reports.summary import add_entropy_estimate, metrics_of_rollout
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.rollout_collector import (
-    RolloutCollector,
+from lit_rl.rollout.rollout_collector import RolloutCollector
+from lit_rl.rollout.sampler_check import (
     SamplerCheck,
     SamplerMismatchError,
     add_effective_sample_size,

@@ -23,7 +23,7 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.engines import VLLM, VLLMServer
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import GRPO, RolloutConfig, UpdateConfig
-from lit_rl.rollout.rollout_collector import SamplerCheck
+from lit_rl.rollout.sampler_check import SamplerCheck
 from lit_rl.types import Sampling
 from support.ranks import become_rank, free_port
 from support.small_runs import EvenBytes, Words
