@@ -33,6 +33,7 @@ from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.building import build
 from lit_rl.execution.program_side.interpreter import complete_interpreter, seed_all_random
 from lit_rl.execution.program_side.serve import serve
+from lit_rl.execution.zygote.warm_up import warm_up
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
 # Number of the job, children, whether they execute a compiled program, milliseconds to the first look at their
@@ -371,3 +372,4 @@ def _preload_modules(settings: dict[str, Any]) -> None:
     # Our own modules may be cached as bytecode (parsing leaves memory that every fork copies); a program's may not.
     sys.dont_write_bytecode = True
     child.MODES.update(build=build, grade=grade, rehearse=rehearse, serve=serve)
+    warm_up()
