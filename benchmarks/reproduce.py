@@ -100,7 +100,8 @@ def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path 
             f"`python benchmarks/reproduce.py {part.name} --seeds {' '.join(map(str, used))}`, "
             f"{datetime.now(UTC):%Y-%m-%d}, {machine}; {seconds:.0f} CPU seconds."
         )
-        text = f"{part.table(results)}\n{note}\n"
+        below = "" if part.below is None else part.below(results) + "\n"
+        text = f"{part.table(results)}\n{below}{note}\n"
         if part.picture is not None:
             pictures = (folder if page is None else page.parent) / "pictures"
             part.picture.write(results, pictures / f"experiments_{part.name}.svg")
@@ -112,7 +113,9 @@ def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all if none")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; if none, all but those that take hours"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--folder", type=Path, default=Path("runs/reproduce"), help="where results are kept")
     parser.add_argument("--processes", type=int, default=2, help="cases side by side")
@@ -120,7 +123,7 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"no part is called {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
-    parts = [PARTS[name] for name in given.parts or PARTS]
+    parts = [PARTS[name] for name in given.parts or [name for name, part in PARTS.items() if not part.hours]]
     for part in parts:
         if part.needs is not None and find_spec(part.needs) is None:
             parser.error(f"{part.name} needs the package {part.needs}, which is not installed: make reproduce does it")

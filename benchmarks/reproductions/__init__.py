@@ -1,6 +1,6 @@
 """The parts of ``benchmarks/reproduce.py``, most of them a file each."""
 
-from reproductions import code, groups, lengths, mixed, places, robots, sorting, worlds
+from reproductions import code, groups, ladder, lengths, mixed, places, robots, sorting, worlds
 
-_OTHERS = (lengths, groups, mixed, robots, places, sorting)
+_OTHERS = (lengths, groups, mixed, robots, places, sorting, ladder)
 PARTS = {part.name: part for part in (worlds.PART, code.PART, code.PRETRAINED, *(module.PART for module in _OTHERS))}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
-from reproductions.pictures import Picture, Value
+from reproductions.pictures import Picture, Results, Value
 
 Numbers = Mapping[str, Value]
 """Measurements of a case by name: numbers, which can be averaged over seeds, and curves with one value per rollout."""
@@ -40,6 +40,8 @@ class Part:
         prepare: makes what all cases begin with, once, in the folder that holds theirs.
         digits: of these numbers, by their names; 2 where nothing is said.
         needs: a Python package that holds its model, and that the development environment lacks.
+        below: a second table.
+        hours: runs only when it is named.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Part:
     digits: Mapping[str, int] | None = None
     picture: Picture | None = None
     needs: str | None = None
+    below: Callable[[Results], str] | None = None
+    hours: bool = False
 
     def table(self, results: Mapping[str, Sequence[Numbers]]) -> str:
         """Markdown: a row per case, means and standard deviations over its seeds; the document's in brackets.
