@@ -5,11 +5,11 @@ r"""All algorithms on the embedded task, from the same warm start, in one precis
 
 For each seed a tiny policy first imitates, in float32, demonstrations of which 60% carry a bug; each algorithm goes on
 from there. Every rollout is 16 problems x 8 completions. Measured on 260 held-out problems, by float32 weights: pass@1
-of greedy and of sampled completions (temperature 1), and the rollouts until greedy pass@1 first reached 0.9, looked at
-every 20. CPU seconds are those of the training process, without the programs that it has run.
+of greedy and of sampled completions (temperature 1), and the rollouts until greedy pass@1 first reached 0.9, checked
+every 20 rollouts. CPU seconds are those of the training process, without the programs that it has run.
 
-PPO comes with its reward on the last token, and with what has a place on it and the rest spread evenly (tokens). DPO
-learns from 512 x 8 completions of the warm start (32 rollouts' worth), and 150 updates of 32 pairs.
+PPO runs with its reward on the last token, and with reward that has a place on that place and the rest spread evenly
+(tokens). DPO learns from 512 x 8 completions of the warm start (32 rollouts' worth), in 150 updates of 32 pairs.
 
 Each finished run is a line of ``runs/algorithms/results.jsonl``; the same command goes on after the last one.
 """
@@ -48,7 +48,7 @@ def task(seed: int, batch_size: int = 16, **options: Any) -> Basics:
 
 
 def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, float]:
-    """Imitate in float32, unless an earlier case has. Returns the policy's folder and the CPU seconds it took."""
+    """Imitate in float32, unless an earlier case has; return the policy's folder and the CPU seconds of imitation."""
     noted = folder / "seconds.json"
     if not noted.exists():
         started = time.process_time()
@@ -59,7 +59,7 @@ def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, float]:
 
 
 def module_of(algorithm: str, policy: CausalLM, seed: int, rollouts: int, steps: int) -> PolicyModule:
-    """One of the sampling algorithms, with as many optimizer steps a rollout."""
+    """Return one of the sampling algorithms, with ``steps`` optimizer steps per rollout."""
     update = {"epochs": 2, "minibatches": steps // 2} if steps > 1 else {}
     update |= {"aggregate": "sequence_mean"} if algorithm == "GSPO" else {}
     sampling = Sampling(num_samples=8, max_tokens=MAX_TOKENS)

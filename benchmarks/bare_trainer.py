@@ -13,7 +13,7 @@ from lit_rl.types import Completions, Judgement, Problem
 
 
 def bare_trainer(*callbacks: pl.Callback, **settings: Any) -> pl.Trainer:
-    """One process on the CPU, without logs, checkpoints, bars and validation, so that what is timed is the work."""
+    """Return a trainer of one process on the CPU, without logs, checkpoints, bars and validation."""
     return pl.Trainer(
         **{
             "accelerator": "cpu",
@@ -46,7 +46,7 @@ class Given(TaskDataModule):
 
 
 class EvenIds(RewardTerm):
-    """Share of even ids; the first rows have equal rewards."""
+    """A reward: the share of even ids; the first rows have equal rewards."""
 
     default_name = "even"
 

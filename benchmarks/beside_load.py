@@ -9,8 +9,8 @@ that it started, sandbox and programs included. The busy processes are loops in 
 **Fair share.** A run that takes ``wall`` and ``cpu`` seconds alone has ``cpu / wall`` runnable threads on average: the
 trainer's, and those of the sandbox's workers while they run programs. Beside ``busy`` processes, a scheduler that is
 fair to threads gives each of ``cpu / wall + busy`` threads the same part of ``cores``, so the run should take
-``wall * max(1, (cpu / wall + busy) / cores)``. What else runs on the machine is not in this, so its cores are shown
-(``others``), and CPU seconds count first where they are not near 0.
+``wall * max(1, (cpu / wall + busy) / cores)``. The formula leaves out what else runs on the machine. The cores that
+this takes are shown (``others``); if they are not near 0, CPU seconds count first.
 """
 
 from __future__ import annotations
@@ -73,20 +73,20 @@ def lit_rl(*arguments: str, busy: int = 0) -> Used:
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
-    """Wait for a process; its status, and the CPU seconds of it and all that it waited for."""
+    """Wait for a process; return its status, and the CPU seconds of the process and of all that it waited for."""
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, used.ru_utime + used.ru_stime
 
 
 def machine_seconds() -> float:
-    """CPU seconds that all processes of this machine have taken."""
+    """Return the CPU seconds that all processes of this machine have taken."""
     user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 def warm_start() -> str:
-    """Imitate and export a policy, unless that was done before; returns its folder."""
+    """Imitate and export a policy, unless that was done before; return the policy's folder."""
     run, model = str(FOLDER / f"sft_{UPDATES}"), (FOLDER / f"model_{UPDATES}").resolve()
     if not model.exists():
         lit_rl("fit", "--config", "basics_sft", "--run_dir", run, "--model.max_updates", str(UPDATES))
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def report(table: dict[str, list[Used]]) -> None:
-    """Print medians, and ratios of both states."""
+    """Print medians, and the ratios of both states."""
     middle = {
         state: Used(*(statistics.median(values) for values in zip(*runs, strict=True))) for state, runs in table.items()
     }

@@ -41,7 +41,7 @@ PIECES = "|".join(
 
 
 def build_tokenizer(folder: Path, texts: Sequence[str] | None = None) -> None:
-    """Learn merges from texts and write the tokenizer; from those of ``Basics()`` it is the one that is shipped."""
+    """Learn merges from texts and write the tokenizer; from the texts of ``Basics()`` this is the shipped one."""
     tokenizer = Tokenizer(models.BPE())
     pieces = pre_tokenizers.Split(Regex(PIECES), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -65,7 +65,7 @@ def build_tokenizer(folder: Path, texts: Sequence[str] | None = None) -> None:
 
 
 def corpus() -> list[str]:
-    """Every training problem of the default task, with its reference and with its bug."""
+    """Return every training problem of the default task, with its reference and with its bug."""
     problems = Basics().problems("train")
     bugs = [f"{problem.prompt}{problem.fields['bug']}" for problem in problems]
     return [str(problem.reference) for problem in problems] + bugs

@@ -2,29 +2,29 @@ r"""Measure credit: signal and noise of the policy gradient under each rule, fro
 
     python benchmarks/credit.py robots                     # programs of two errands, a policy of 650,000 weights
     python benchmarks/credit.py mbpp --model FOLDER        # SmolLM2-135M-Instruct on MBPP's training problems
-    python benchmarks/credit.py --table                    # what is there so far
+    python benchmarks/credit.py --table                    # the results so far
 
 A *group* is K rows of one problem; each problem gives two groups, drawn independently. A rule turns a group into the
 estimate g, the mean over its rows of sum_t A_t grad log pi(token t). With problems i and groups a of each:
 
     signal     mean of g_ia . g_jb over i != j: |E g|^2 without bias, since two problems share no sample
-    noise      mean of |g_ia|^2 - signal: E|g - E g|^2 of one group
+    noise      mean of |g_ia|^2 - signal: E|g - E g|^2 for one group
     S/N        signal / noise; the mean of n groups has n times as much
-    equal      S/N per sampled token, over that of ``terminal``: whoever samples m times as many tokens a group gets 1/m
-               as many groups, of other problems. Continuations count, the critic's own rows do not
+    equal      S/N per sampled token, over that of ``terminal``: a rule that samples m times as many tokens per group
+               gets 1/m as many groups, of other problems. Continuations count, the critic's own rows do not
     by noise   the same from the noise alone, for rules without bias: they share the signal of ``terminal``
 
-Intervals are percentiles of 2000 resamples of the problems, the same for all rules; a problem is never paired with
-itself, however often it was drawn.
+Intervals are percentiles over 2000 resamples of the problems, with the same resamples for all rules; a problem is never
+paired with itself, however often it was drawn.
 
 ``terminal``, ``spans`` and ``tokens`` are those of ``assign_credit``: reward-to-go minus the mean of the group's other
 rows. The critic is a linear value head on the policy's states, fitted by ridge regression to the rewards of the first
-pass; A is GAE of the terminal reward. ``at the prompt`` takes its first value as the baseline of all tokens: no credit,
+pass; A is GAE of the terminal reward. ``at the prompt`` takes the first value as the baseline of all tokens: no credit,
 but a baseline without the other rows' noise. ``prefixes``: k continuations from the end of every line are run (VinePPO,
-arXiv 2410.01679); a line's A is the value at its end minus that at its beginning, where the first value is the mean
-of the other rows and the last the row's reward. Equal prefixes of a group share theirs.
+arXiv 2410.01679). A line's A is the value at its end minus the value at its beginning; the first value is the mean
+of the other rows, and the last value is the row's reward. Equal prefixes of a group share their continuations.
 
-Problems are those of which, in a first pass of four rows each, some passed and some did not. ``WORKS`` was settled by
+The problems had, in a first pass of four rows each, rows that passed and rows that did not. ``WORKS`` was settled by
 pass rates and speed, before any gradient; ``at the prompt`` was added when 21 of the robots' problems were measured.
 Each measured problem is a file; the same command goes on after the last one.
 """
@@ -67,7 +67,7 @@ Loaded = tuple[CausalLM, list[Problem]]
 
 @dataclass(frozen=True)
 class Work:
-    """A task: problems of the first pass and most that are measured, rows of a group, part of the weights' names."""
+    """A task: problems of the first pass, most problems measured, rows per group, part of the weights' names."""
 
     candidates: int
     measured: int
@@ -79,14 +79,14 @@ class Work:
 
 
 def load_robots(_: argparse.Namespace, folder: Path) -> Loaded:
-    """The policy of docs/experiments.md's longer programs after its imitation; training problems of two errands."""
+    """Load the policy of docs/experiments.md's longer programs after imitation, and problems of two errands."""
     if not (folder / "start").exists():
         places.prepare(folder)
     return CausalLM(str(folder / "start")), places.task(0).problems("train")
 
 
 def load_mbpp(given: argparse.Namespace, _: Path) -> Loaded:
-    """A model with adapters in its last ten layers; training problems, short references first; one function a row."""
+    """Load a model with adapters in its last ten layers, and problems, short references first; a row is a function."""
     asked = ASKED | {"stop_strings": [*ASKED["stop_strings"], "\ndef ", "\nassert", "\n#"]}
     problems = MBPP(str(given.data / "mbpp" / "mbpp.jsonl.gz"), **asked).problems("train")
     lora = LoRA(4, 8.0, target_modules=r".*\.layers\.2\d\..*_proj")
@@ -104,17 +104,17 @@ WORKS = {
 
 
 def others(rewards: Tensor) -> Tensor:
-    """[n] mean reward of the other rows."""
+    """Return [n] the mean reward of the other rows for each row."""
     return (rewards.sum() - rewards) / (len(rewards) - 1)
 
 
 def centred(placed: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
-    """[n, T] rewards-to-go of placed rewards minus a baseline of each row."""
+    """Return [n, T] rewards-to-go of placed rewards, minus each row's baseline."""
     return (reward_to_go(placed, mask) - baseline[:, None]) * mask
 
 
 def by_lines(ends: Sequence[int], known: Sequence[float], width: int) -> Tensor:
-    """[width] value at the end of a line minus that at its beginning; of one row with its lines' ends as columns."""
+    """Return [width] the value at each line's end minus that at its start, for a row with line ends as columns."""
     advantages = torch.zeros(width)
     for (start, end), (before, after) in zip(pairwise([0, *ends]), pairwise(known), strict=True):
         advantages[start:end] = after - before
@@ -122,7 +122,7 @@ def by_lines(ends: Sequence[int], known: Sequence[float], width: int) -> Tensor:
 
 
 def line_ends(completions: Completions, row: int) -> list[int]:
-    """Columns of the tokens that end a line with something on it; the last line's end is not among them."""
+    """Return the columns of tokens that end a line with something on it, except the last line's end."""
     turn, ends, begin = completions.turns[row][-1], [], 0
     text = turn.text.encode()
     for column, (start, end) in enumerate(turn.token_byte_spans):
@@ -138,7 +138,7 @@ def line_ends(completions: Completions, row: int) -> list[int]:
 
 
 def moments(products: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Signal and noise; of inner products [P, 2, P, 2] and how often each problem was drawn [P]."""
+    """Return signal and noise from inner products [P, 2, P, 2] and the number of draws per problem [P]."""
     own = torch.diagonal(products.flatten(0, 1).flatten(1)).unflatten(0, (-1, 2))
     pairs, share = torch.outer(weights, weights).fill_diagonal_(0), weights / weights.sum()
     signal = (pairs * products.mean((1, 3))).sum() / pairs.sum()
@@ -146,7 +146,7 @@ def moments(products: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def measures(products: Tensor, tokens: Tensor, weights: Tensor) -> dict[str, Tensor]:
-    """Measures [R] of all rules; of inner products [R, P, 2, P, 2], tokens sampled [R, P] and draws [P]."""
+    """Return the measures [R] of all rules, from inner products [R, P, 2, P, 2], sampled tokens [R, P], draws [P]."""
     found = [moments(of_rule, weights) for of_rule in products]
     signal, noise = (torch.stack(each) for each in zip(*found, strict=True))
     spent = (tokens * weights).sum(1)
@@ -156,7 +156,7 @@ def measures(products: Tensor, tokens: Tensor, weights: Tensor) -> dict[str, Ten
 
 
 def resampled(products: Tensor, tokens: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-    """[2, R] ends of the 95% intervals of all measures, over resamples of the problems."""
+    """Return [2, R] the ends of the 95% intervals of all measures, over resamples of the problems."""
     number = tokens.shape[1]
     draws = [torch.randint(number, (number,), generator=generator) for _ in range(RESAMPLES)]
     again = [measures(products, tokens, torch.bincount(one, minlength=number).double()) for one in draws]
@@ -166,7 +166,7 @@ def resampled(products: Tensor, tokens: Tensor, generator: torch.Generator) -> d
 
 
 def table(folder: Path) -> str:
-    """Measures of all rules on a task, with intervals."""
+    """Return a table of the measures of all rules on a task, with intervals."""
     cells = [torch.load(path, mmap=True) for path in sorted(folder.glob("problem_*.pt"))]
     size, shape = cells[0]["gradients"].shape[-1], (len(cells), 2)
     products, generator = torch.zeros(len(RULES), *shape, *shape, dtype=torch.float64), torch.Generator().manual_seed(0)
@@ -191,7 +191,7 @@ def table(folder: Path) -> str:
 def continued(
     policy: CausalLM, sandbox: Sandbox, work: Work, problem: Problem, prefixes: Sequence[tuple[int, ...]], number: int
 ) -> tuple[Tensor, Tensor]:
-    """Rewards [prefixes, K] of rows that continue these ids, and the tokens that were sampled for each."""
+    """Return the rewards [prefixes, K] of rows that continue these ids, and the tokens sampled for each."""
     prompt, codec, stops = policy.codec.encode_fitting_prompt(problem), policy.codec, problem.stop_strings
     stream, most, answers = StreamKey(0, "continuations", number).seed_of, work.sampling.max_tokens, []
     with InProcess().session(policy, work.sampling) as session:
@@ -225,14 +225,14 @@ def continued(
 
 
 def states(policy: CausalLM, completions: Completions) -> Tensor:
-    """[N, T, H + 1] what the value head reads before each token, and a one."""
+    """Return [N, T, H + 1] what the value head reads before each token, with a one appended."""
     with torch.no_grad():
         hidden = policy(completions, head=lambda found: found)[:, : completions.completion_ids.shape[1]].float()
     return torch.cat([hidden, torch.ones_like(hidden[..., :1])], -1)
 
 
 def first_pass(policy: CausalLM, sandbox: Sandbox, work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
-    """Choose problems, and fit the value head; its ridge is the best on a quarter of the problems that is held out."""
+    """Choose problems, and fit the value head with the ridge that is best on a held-out quarter of the problems."""
     chosen: list[str] = []
     products: list[list[Any]] = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]  # of fitted and of held-out problems
     sampling = Sampling(FIRST, work.sampling.temperature, max_tokens=work.sampling.max_tokens)
@@ -266,7 +266,7 @@ def first_pass(policy: CausalLM, sandbox: Sandbox, work: Work, problems: Sequenc
 def advantages(
     policy: CausalLM, work: Work, head: Tensor, rows: Completions, judged: Sequence[Judgement], go_on: Any
 ) -> tuple[Tensor, Tensor]:
-    """[R, n, T] advantages of a group under each rule, and [R] sampled tokens."""
+    """Return [R, n, T] the advantages of a group under each rule, and [R] the sampled tokens."""
     out, mask = work.rewards(rows, judged), rows.completion_mask
     if not bool(out.valid.all()):
         raise SystemExit(f"a program could not be judged: {out.reasons}")

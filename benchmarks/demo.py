@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def warm_start() -> None:
-    """SFT, its policy exported, and pass@1 of that policy."""
+    """Run SFT, export its policy, and return that policy's pass@1."""
     cli = Cli(["fit", "--config", "configs/basics_sft.yaml"])
     cli.model.policy.save_pretrained(MODEL)
     cli.trainer.callbacks.append(ExecutionEvaluation())
@@ -50,12 +50,12 @@ def warm_start() -> None:
 
 
 def measured(cli: Cli) -> dict[str, float]:
-    """Metrics of the last validation."""
+    """Return the metrics of the last validation."""
     return {name: float(value) for name, value in cli.trainer.callback_metrics.items() if name.startswith("val/")}
 
 
 def show(before: dict[str, float], after: dict[str, float], seconds: float) -> None:
-    """The table, the places to look, and the last line."""
+    """Print the table, the places to look, and the last line."""
     print(f"\n{'validation':<34}{'after SFT':>12}{'after GRPO':>12}")
     verdicts = sorted(name for name in after if "/greedy/verdict/" in name and (after[name] or before.get(name)))
     for name in [f"val/{metric}" for metric in SHOWN] + verdicts:

@@ -3,15 +3,15 @@
     python benchmarks/gpu.py --folder gpu_results --policy runs/basics/sft/model
     python benchmarks/gpu.py --folder try --device cpu --tiny       # tries the script itself where there is no GPU
 
-Parts, in this order. Each runs in a process of its own with a limit of its own, so that one can fail alone, and writes
-a file row by row; the same command again runs the parts that have none. ``gpu.json`` and ``gpu.md`` hold them all.
+The parts, in order. Each runs in its own process with its own time limit, so that one can fail alone, and writes
+a file row by row; the same command again runs the parts without a file. ``gpu.json`` and ``gpu.md`` hold them all.
 
 * device    memory bandwidth and matrix products per second that this card reaches
 * ratio     the first ratio of a rollout before any update, with old log-probabilities read in micro-batches of all
-            rows, as other libraries do, and in those of the update, as here; under activation checkpointing too
+            rows, as in other libraries, and in micro-batches of the update, as here; also with activation checkpointing
 * tests     the tests marked gpu
 * update    seconds, tokens per second and peak memory of a GRPO step: all weights, LoRA, and LoRA where half of the
-            groups have equal rewards; beside what `lit-rl plan` counts, and the products per second that this makes
+            groups have equal rewards; beside the counts of `lit-rl plan`, and the products per second that follow
 * sampling  tokens per second of the default engine beside `model.generate` at 8, 64 and 256 rows
 * learn     the embedded task from --policy (the demo's warm start): greedy pass@1 before and after 30 rollouts
 
@@ -38,7 +38,7 @@ from on_gpu.measuring import Row, as_markdown
 
 ROOT = Path(__file__).parents[1]
 PARTS = {"device": 40, "ratio": 80, "tests": 80, "update": 90, "sampling": 90, "learn": 110}
-"""Files of ``on_gpu``, and seconds after which a part is ended."""
+"""Files of ``on_gpu``, and seconds after which each part is ended."""
 
 
 def run_part(given: argparse.Namespace) -> None:
@@ -56,7 +56,7 @@ def run_part(given: argparse.Namespace) -> None:
 
 
 def about(given: argparse.Namespace) -> str:
-    """Card, date and versions."""
+    """Return the card, date and versions."""
     card = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}" if given.device == "cuda" else "CPU"
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()}"
     return f"{card}, {date.today()}, {versions}"
@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def limited(part: str, given: argparse.Namespace) -> list[Row]:
-    """Run a part in a process that ends in time; the reason where it did not come to its end."""
+    """Run a part in a process with a time limit; return a row with the reason if the part did not finish."""
     command = [sys.executable, __file__, *sys.argv[1:], "--part", part]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     done = subprocess.run(command, env=environment, check=False, stderr=subprocess.PIPE, text=True)

@@ -3,12 +3,12 @@
     python benchmarks/gradients.py                                # by enumeration, a second
     python benchmarks/gradients.py --model MODEL --dtype bfloat16 float32
 
-KL: policies over five words at several distances from a reference, 200 directions each. Expected gradient of each
-estimator, in the reward and in the loss, on-policy, over the true gradient of KL(policy || reference): median ratio of
-the norms, and the range of the cosine.
+KL: policies over five words at several distances from a reference, 200 directions each. The expected gradient of each
+estimator, in the reward and in the loss, on-policy, is compared with the true gradient of KL(policy || reference): the
+median ratio of the norms, and the range of the cosine.
 
-First ratio: 32 rows of the embedded task, sampled and read by a model (hub id or folder); before any update,
-old log-probabilities read in micro-batches of all rows and in those of the four minibatches that learn.
+First ratio: 32 rows of the embedded task, sampled and read by a model (hub id or folder) before any update. Old
+log-probabilities are read in micro-batches of all rows, and in those of the four minibatches that learn.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from lit_rl.rollout import sample_rows
 
 
 def of_logits(logits: Tensor, objective: Callable[[Tensor], Tensor]) -> Tensor:
-    """Gradient of a function of the log-probabilities [V]."""
+    """Return the gradient of a function of the log-probabilities [V]."""
     leaf = logits.clone().requires_grad_()
     return torch.autograd.grad(objective(leaf.log_softmax(0)), leaf)[0]
 
 
 def estimators(distance: float, seed: int) -> dict[str, tuple[float, float]]:
-    """Ratio of norms and cosine of each estimator in each place, against the KL's own gradient."""
+    """Return the ratio of norms and the cosine of each estimator in each place, against the KL's own gradient."""
     generator = torch.Generator().manual_seed(seed)
     reference = torch.randn(5, generator=generator, dtype=torch.float64).log_softmax(0)
     logits = reference + distance * torch.randn(5, generator=generator, dtype=torch.float64)
@@ -62,7 +62,7 @@ def estimators(distance: float, seed: int) -> dict[str, tuple[float, float]]:
 
 
 def over_directions(distance: float) -> dict[str, str]:
-    """Median and range over many directions."""
+    """Return the median and range over many directions."""
     each = [estimators(distance, seed) for seed in range(200)]
     cells = {}
     for name in each[0]:
@@ -72,7 +72,7 @@ def over_directions(distance: float) -> dict[str, str]:
 
 
 def ratios_of(model: str, dtype: str) -> list[Row]:
-    """Before any update, in one dtype."""
+    """Measure the first ratio before any update, in one dtype."""
     policy = CausalLM(model, dtype=dtype)
     policy.load()
     policy.eval()

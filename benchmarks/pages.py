@@ -1,4 +1,4 @@
-"""Tables of benchmarks on pages: what stands between two marks is replaced."""
+"""Put tables of benchmarks on pages, by replacing what stands between two marks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ END = "<!-- end of what was measured -->\n"
 
 
 def begin(script: str) -> str:
-    """The mark after which a script's text stands; a script with several parts names one."""
+    """Return the mark after which a script's text stands; a script with several parts names the part."""
     return f"<!-- measured: {script} -->\n"
 
 

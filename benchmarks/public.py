@@ -3,9 +3,9 @@
     python benchmarks/public.py --size half --model FILE_OR_FOLDER --arm base           # measure the model as it is
     python benchmarks/public.py --size half --model FILE_OR_FOLDER --arm grpo --seed 0
     python benchmarks/public.py --size half --model FILE_OR_FOLDER --arm rejection --seed 0   # after grpo: its tokens
-    python benchmarks/public.py --table                                                 # what is there so far
+    python benchmarks/public.py --table                                                 # the results so far
 
-An arm trains with a checkpoint each rollout, then measures ``--rows`` completions at a time. A file of the arm,
+An arm trains with a checkpoint per rollout, then measures ``--rows`` completions at a time. The file of the arm,
 ``FOLDER/SIZE/ARM_SEED.json``, grows with each step; the same command goes on where it was. CPU seconds are those of
 this process. On a GPU: ``--device cuda --rows 1024 --microbatch 16 --workers 8``.
 """
@@ -59,7 +59,7 @@ ASKED_BY_HUMANEVAL = {name: value for name, value in ASKED.items() if name != "f
 
 
 class Spent(pl.Callback):
-    """Rollouts, sampled tokens and CPU seconds over all starts; ``samples`` completions of a problem."""
+    """Counts rollouts, sampled tokens and CPU seconds over all starts, with ``samples`` completions per problem."""
 
     def __init__(self, samples: int = 1) -> None:
         self.samples = samples
@@ -116,13 +116,13 @@ def write(path: Path, cell: Cell) -> None:
 
 
 def mbpp(given: argparse.Namespace, split: str, **options: Any) -> MBPP:
-    """MBPP's own parts, three tests shown."""
+    """Return MBPP with its own splits and three tests shown."""
     path = str(given.data / "mbpp" / "mbpp.jsonl.gz")
     return MBPP(path, validation_split=split, batch_size=PROBLEMS, **ASKED, **options)
 
 
 def policy_of(given: argparse.Namespace, model: str, *, trained: bool) -> CausalLM:
-    """The base in ``--dtype``, with new adapters where it is trained."""
+    """Return the base in ``--dtype``, with new adapters if it is trained."""
     return CausalLM(model, dtype=given.dtype, lora=LoRA(16, 32.0) if trained else None, init_seed=given.seed)
 
 
@@ -130,7 +130,7 @@ def policy_of(given: argparse.Namespace, model: str, *, trained: bool) -> Causal
 
 
 def grpo(given: argparse.Namespace, folder: Path) -> Cell:
-    """GRPO on tests, with Ruff's findings as a second term."""
+    """Train by GRPO on tests, with Ruff's findings as a second term."""
     with_lint = given.arm == "grpo"
     module = GRPO(
         policy_of(given, given.model, trained=True),
@@ -206,14 +206,14 @@ def rejection(given: argparse.Namespace, folder: Path) -> Cell:
 
 
 def measured(given: argparse.Namespace, model: str) -> CausalLM:
-    """A policy that is only sampled from, on its device."""
+    """Return a policy on its device that is only sampled from."""
     policy = policy_of(given, model, trained=False)
     policy.load()
     return policy.to(given.device)
 
 
 def answers(rollouts: Sequence[Any]) -> list[Cell]:
-    """Task, verdict, tokens, text and program of each row."""
+    """Return the task, verdict, tokens, text and program of each row."""
     return [
         {
             "task": one.problem.task_id,
@@ -233,7 +233,7 @@ def answers(rollouts: Sequence[Any]) -> list[Cell]:
 
 
 def measure(given: argparse.Namespace, cell: Cell, model: str, path: Path) -> None:
-    """Sampled and greedy completions of MBPP's test problems, greedy ones of HumanEval; a batch at a time."""
+    """Measure sampled and greedy completions of MBPP's test problems, and greedy ones of HumanEval, by batches."""
     humaneval = HumanEval(str(given.data / "humaneval" / "HumanEval.jsonl.gz"), name="humaneval", **ASKED_BY_HUMANEVAL)
     test = mbpp(given, "test").problems("validation")
     jobs = {
@@ -260,7 +260,7 @@ def measure(given: argparse.Namespace, cell: Cell, model: str, path: Path) -> No
 
 
 def judged_by_plus(given: argparse.Namespace, rows: Sequence[Cell], sandbox: Sandbox) -> list[Cell]:
-    """Verdicts of the same programs under MBPP+'s tests, for the problems that have them."""
+    """Return the verdicts of the same programs under MBPP+'s tests, for the problems that have such tests."""
     plus = MBPPPlus(str(given.data / "evalplus" / "MbppPlus-OriginFmt.jsonl.gz"), validation_split="all")
     checks = {number_of(one.task_id): one.check for one in plus.problems("validation")}
     known = [row for row in rows if number_of(row["task"]) in checks]
@@ -276,7 +276,7 @@ def number_of(task_id: str) -> str:
 
 
 def shares(rows: Sequence[Cell], among: frozenset[str] | None = None) -> dict[str, float]:
-    """Share of passed rows by problem; rows that could not be judged for our own reasons are left out."""
+    """Return the share of passed rows by problem; rows with an infrastructure failure are left out."""
     by_task: dict[str, list[bool]] = {}
     for row in rows:
         if row["verdict"] != "infrastructure_failure" and (among is None or number_of(row["task"]) in among):
@@ -285,14 +285,14 @@ def shares(rows: Sequence[Cell], among: frozenset[str] | None = None) -> dict[st
 
 
 def difference(after: dict[str, float], before: dict[str, float]) -> str:
-    """Mean difference over the problems of both, with a 95% interval from the paired differences."""
+    """Return the mean difference over the problems of both, with a 95% interval from the paired differences."""
     pairs = [after[task] - before[task] for task in after.keys() & before.keys()]
     mean, half = statistics.fmean(pairs), 1.96 * statistics.stdev(pairs) / len(pairs) ** 0.5
     return f"{mean:+.3f} [{mean - half:+.3f}, {mean + half:+.3f}]"
 
 
 def table(given: argparse.Namespace) -> str:
-    """All cells that are measured, beside the base."""
+    """Return a table of all cells that are measured, beside the base."""
     rows: list[Cell] = []
     sanitized = MBPP(str(given.data / "mbpp" / "sanitized-mbpp.json.gz"), validation_split="all")
     few = frozenset(number_of(one.task_id) for one in sanitized.problems("validation"))
@@ -326,12 +326,12 @@ def table(given: argparse.Namespace) -> str:
 
 
 def path_of(given: argparse.Namespace, arm: str) -> Path:
-    """The file of an arm with this seed."""
+    """Return the file of an arm with this seed."""
     return given.folder / given.size / f"{arm}_{given.seed}.json"
 
 
 def main() -> None:
-    """Train what is not trained, measure what is not measured."""
+    """Train and measure whatever is not trained or measured yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=["half", "small"], default="small", help="0.5B or 135M, for the file's name")
     parser.add_argument("--model", help="hub id or folder")

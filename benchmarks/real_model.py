@@ -36,7 +36,7 @@ START = Path("runs/real/sft_lora/model")
 
 @dataclass(frozen=True)
 class Measured:
-    """A policy on problems, one greedy completion each: verdicts by task id, and wall seconds it took."""
+    """Verdicts of a policy by task id, from one greedy completion per problem, and the wall seconds they took."""
 
     verdicts: dict[str, str]
     seconds: float
@@ -48,7 +48,7 @@ class Measured:
 
 
 def table(measures: Mapping[str, Measured]) -> str:
-    """pass@1 and verdicts after each stage, as Markdown; stages with the oldest first."""
+    """Return pass@1 and verdicts after each stage as Markdown, the oldest stage first."""
     stages = list(measures.values())
     counts = [Counter(one.verdicts.values()) for one in stages]
     rows = {"greedy pass@1": [f"{one.pass_at_1:.3f}" for one in stages]}
@@ -92,14 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def quiet_cli(flags: Sequence[str]) -> Cli:
-    """The run of a configuration, without validations of its own: this script measures every stage in the same way."""
+    """Build the run of a configuration without validations, since this script measures all stages in the same way."""
     cli = Cli(list(flags), run=False)
     cli.trainer.limit_val_batches = 0
     return cli
 
 
 def imitate(flags: Sequence[str], sandbox: Sandbox, measures: dict[str, Measured]) -> float:
-    """Imitation between two measurements, whose policy goes to ``START``, unless it is there. Seconds of training."""
+    """Imitate between two measurements, unless ``START`` has the policy already; return the seconds of training."""
     record = START / "measures.json"
     if record.exists():
         found = json.loads(record.read_text())
@@ -116,7 +116,7 @@ def imitate(flags: Sequence[str], sandbox: Sandbox, measures: dict[str, Measured
 
 
 def on(cli: Cli, sandbox: Sandbox) -> Measured:
-    """The policy of a run on its validation problems, printed and returned."""
+    """Measure the policy of a run on its validation problems; print and return the result."""
     started = time.perf_counter()
     evaluation = evaluate(
         cli.model.policy,
@@ -134,7 +134,7 @@ def on(cli: Cli, sandbox: Sandbox) -> Measured:
 
 
 def train(cli: Cli, limit: timedelta | None = None) -> tuple[int, float]:
-    """Fit until the end or the limit, from the last checkpoint if there is one; rollouts and seconds."""
+    """Fit until the end or the limit, from the last checkpoint if there is one; return rollouts and seconds."""
     started = time.perf_counter()
     if limit is not None:
         cli.trainer.callbacks.append(Timer(duration=limit))

@@ -7,11 +7,11 @@
 
 Both trees run in this environment, with the scripts in ``benchmarks/references`` and the same models:
 
-* ``runs``: small runs of each algorithm on the embedded task, six steps each. Compared are the CRC-32 of all weights at
-  the end and all logged metrics but times and memory.
+* ``runs``: small runs of each algorithm on the embedded task, six steps each. The CRC-32 of all weights at the end is
+  compared, and all logged metrics except times and memory.
 * ``verdicts``: rows of HumanEval, MBPP (full, sanitized, MBPP+) and LeetCode from ``$LIT_RL_DATA``: each reference and
   three programs with one edit. Rows that differ where a program timed out are judged again before they count.
-* ``times``: CPU seconds of a training step, programs included; the trees in turn, medians.
+* ``times``: CPU seconds of a training step, programs included; medians, with the trees measured in turn.
 
 Ends with status 1 if runs or verdicts differ. ``--expected`` names differences that are meant: a run, a metric, a
 set of rows, or a row.
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "tests" / "same_results"
 PARTS = ["runs", "verdicts", "times"]
 Found = dict[str, dict[str, Any]]
-"""Results by name of a run or of a set of rows."""
+"""Results, by the name of a run or of a set of rows."""
 
 
 def unpack(commit: str, folder: Path) -> Path:
@@ -50,7 +50,7 @@ def unpack(commit: str, folder: Path) -> Path:
 
 
 def child(tree: Path, script: str, answer: Path, *arguments: str | Path) -> Found:
-    """Run a script of ``benchmarks/references`` with the library of a tree; returns its answer."""
+    """Run a script of ``benchmarks/references`` with the library of a tree; return the script's answer."""
     settings = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     paths = {"PYTHONPATH": os.pathsep.join([str(tree), str(ROOT / "benchmarks")])}
     command = [sys.executable, "-P", "-m", f"references.{script}", str(answer), *map(str, arguments)]
@@ -62,7 +62,7 @@ def child(tree: Path, script: str, answer: Path, *arguments: str | Path) -> Foun
 
 
 def flat(run: Mapping[str, Any]) -> dict[str, Any]:
-    """All numbers of a run in the order of time, the weights last."""
+    """Return all numbers of a run in the order of time, the weights last."""
     if "error" in run:
         return dict(run)
     rows = [(row["step"], name, value) for row in run["metrics"] for name, value in row.items()]
@@ -70,7 +70,7 @@ def flat(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compare(old: Found, new: Found, expected: Mapping[str, str]) -> bool:
-    """Print a line for each name, with the first difference; returns True if all differences are expected."""
+    """Print a line for each name, with the first difference; return True if all differences are expected."""
     well = True
     for name in old:
         a, b = old[name], new[name]
@@ -87,7 +87,7 @@ def compare(old: Found, new: Found, expected: Mapping[str, str]) -> bool:
 
 
 def judge(trees: Sequence[Path], folder: Path, every: int) -> list[Found]:
-    """Verdicts in both trees; those that hang on how busy the machine is, once more where they differ."""
+    """Return the verdicts in both trees; those that depend on the machine's load are repeated if they differ."""
     old, new = (child(tree, "verdicts", folder / "verdicts.json", "--every", str(every)) for tree in trees)
     again = {
         name: [row for row, a in rows.items() if a != (b := new[name].get(row, a)) and {"T", "I"} & {*a, *b}]
@@ -103,7 +103,7 @@ def judge(trees: Sequence[Path], folder: Path, every: int) -> list[Found]:
 
 
 def time_steps(trees: Sequence[Path], folder: Path, rounds: int) -> None:
-    """Print CPU seconds of a step in both trees, medians over the rounds."""
+    """Print the CPU seconds of a step in both trees, as medians over the rounds."""
     options = ["--length", "18", "--runs", "grpo", "sft"]
     found = [[child(tree, "runs", folder / "times.json", *options) for tree in trees] for _ in range(rounds)]
     for name in options[3:]:

@@ -1,4 +1,4 @@
-"""The documents' experiments, ours beside theirs; every number of docs/experiments.md comes from here.
+"""Run the documents' experiments, ours beside theirs; every number of docs/experiments.md comes from here.
 
     python benchmarks/reproduce.py                      # all parts, three seeds: make reproduce
     python benchmarks/reproduce.py sorting --seeds 0    # one part, one seed
@@ -47,7 +47,7 @@ def prepare(part: Part, folder: Path) -> None:
 
 
 def work(part: Part, case: Case, seed: int, folder: Path) -> tuple[Numbers, float]:
-    """Run a case in this process; its numbers and the CPU seconds that this process took for them."""
+    """Run a case in this process; return its numbers, and the CPU seconds that this process took for them."""
     own = folder / part.name / f"{case.name}, seed {seed}".replace("/", " ")
     started = time.process_time()
     numbers: Numbers = aside(own, lambda: case.run(seed, own))
@@ -55,14 +55,14 @@ def work(part: Part, case: Case, seed: int, folder: Path) -> tuple[Numbers, floa
 
 
 def end_with_workers(*_: object) -> None:
-    """Asked to stop: what is running would go on without this process."""
+    """End the running cases when asked to stop, since they would go on without this process."""
     for worker in mp.active_children():
         worker.terminate()
     os._exit(143)
 
 
 def run(parts: Sequence[Part], seeds: Sequence[int], folder: Path, processes: int) -> None:
-    """Run what has not been run yet, several side by side."""
+    """Run the cases that have not been run yet, several side by side."""
     store = Store(folder / "results.jsonl")
     missing = [
         (part, case, seed)
@@ -90,7 +90,7 @@ def run(parts: Sequence[Part], seeds: Sequence[int], folder: Path, processes: in
 
 
 def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path | None) -> None:
-    """The tables, on the screen and on a page."""
+    """Write the tables to the screen and to a page."""
     store = Store(folder / "results.jsonl")
     machine = f"{os.cpu_count()} cores, torch {torch.__version__.partition('+')[0]}"
     for part in parts:

@@ -26,7 +26,7 @@ from lit_rl.data.robots.trace_checks import KINDS, compile_formula
 
 @dataclass(frozen=True)
 class Formula:
-    """A truth value that depends on the trace."""
+    """A truth value that depends on the robot's trace."""
 
     json: list[Any]
 
@@ -58,7 +58,7 @@ class World:
 
 
 class Trace:
-    """A part of the trace; methods are those of the benchmark."""
+    """A part of the trace, with the methods of the benchmark."""
 
     def __init__(self, elements: Any = "trace") -> None:
         self.json = elements
@@ -70,7 +70,7 @@ class Trace:
 
 
 def join(operator: str, neutral: bool, *parts: Any) -> Any:
-    """Join truth values, of which some are known, by ``and`` (neutral: True) or ``or``."""
+    """Join truth values, some of them known, by ``and`` (neutral: True) or ``or``."""
     unknown = [part.json for part in parts if isinstance(part, Formula)]
     if any(bool(part) is not neutral for part in parts if not isinstance(part, Formula)):
         return not neutral
@@ -119,7 +119,7 @@ NAMES: dict[str, Any] = {
 
 
 def read_task(file: Path) -> dict[str, Any]:
-    """The row of one task file."""
+    """Return the row of one task file."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     # Imports are those of the benchmark itself and of typing, which only annotations use.
     tree.body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr)]
@@ -136,7 +136,7 @@ def read_task(file: Path) -> dict[str, Any]:
 
 
 def read_tasks(checkout: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a checkout, by name."""
+    """Return the rows of a checkout, by name."""
     for file in sorted((checkout / "benchmark" / "tasks").glob("*.py")):
         if file.name != "__init__.py":
             yield read_task(file)

@@ -1,9 +1,9 @@
-"""Programs judged per second, beside a plain subprocess in the same run.
+"""Measure programs judged per second, beside a plain subprocess in the same run.
 
     python benchmarks/sandbox.py [--rounds 6]
 
-Rounds of all contestants alternate and the best round of each counts, so that a busy machine slows all alike.
-``held`` is memory that the calling process has touched, as a trainer has; each round goes through all amounts.
+Rounds of all contestants alternate, and each one's best round counts, so that a busy machine slows all contestants
+alike. ``held`` is memory that the calling process has touched, as a trainer does; each round goes through all amounts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OURS: dict[str, Any] = {
 
 
 def plain(path: Path, num_workers: int, number: int) -> None:
-    """Run a file by ``subprocess.run`` in some threads; no limits, no verdict."""
+    """Run a file by ``subprocess.run`` in some threads, without limits and verdict."""
     command = [os.path.realpath(sys.executable), "-I", "-S", str(path)]
     run = partial(subprocess.run, input=b"4\n", capture_output=True, check=True)
     with ThreadPoolExecutor(num_workers) as pool:
@@ -47,7 +47,7 @@ def judged(sandbox: Sandbox, item: Any, number: int) -> None:
 
 
 def rate(work: Callable[[int], None], number: int) -> float:
-    """Programs per second."""
+    """Return the number of programs per second."""
     begun = time.perf_counter()
     work(number)
     return number / (time.perf_counter() - begun)

@@ -1,4 +1,4 @@
-"""Programs that write garbage to everything that they can write to, and messages of garbage for the parsers.
+"""Make programs that write garbage to everything they can write to, and garbage messages for the parsers.
 
 See benchmarks/sandbox_stress.py, which judges them. A parser returns a value or raises ``NotPlain``; a program that
 writes garbage is wrong whatever it writes.
@@ -99,7 +99,7 @@ _ENDS = [
 
 
 def tree(rng: random.Random, depth: int = 4) -> Any:
-    """A random JSON tree, mostly of the shape of a value."""
+    """Return a random JSON tree, mostly in the shape of a value."""
     chance = rng.random()
     if depth == 0 or chance < 0.3:
         return rng.choice([*LEAVES, rng.getrandbits(70), "".join(rng.choices(string.printable, k=rng.randrange(9)))])
@@ -110,7 +110,7 @@ def tree(rng: random.Random, depth: int = 4) -> Any:
 
 
 def message(rng: random.Random) -> bytes:
-    """One line: a random tree, bytes, a valid message with faults, or something very large."""
+    """Return one line: a random tree, bytes, a valid message with faults, or something very large."""
     kind = rng.randrange(10)
     if kind < 3:
         return json.dumps(tree(rng)).encode()
@@ -130,7 +130,7 @@ def message(rng: random.Random) -> bytes:
 
 
 def garbage_program(rng: random.Random, check: Any) -> str:
-    """A program that writes garbage in place of its messages and is wrong whatever it writes."""
+    """Return a program that writes garbage in place of its messages and is wrong whatever it writes."""
     garbage = [message(rng) + rng.choice([b"\n", b"\n", b""]) for _ in range(rng.randrange(1, 6))]
     if rng.random() < 0.5:
         source = _EVERYWHERE.format(garbage=garbage, first=rng.choice([0, 1, 3, 4]))
@@ -150,7 +150,7 @@ def garbage_program(rng: random.Random, check: Any) -> str:
 
 
 def fuzz_parsers(rng: random.Random, number: int) -> Iterator[dict[str, Any]]:
-    """Faults of the parsers on ``number`` random messages."""
+    """Return the faults of the parsers on ``number`` random messages."""
     for _ in range(number):
         line = message(rng)
         for name, read in PARSERS.items():

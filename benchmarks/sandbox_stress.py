@@ -4,8 +4,8 @@
     python benchmarks/sandbox_stress.py kills --minutes 30 --workers 4    # the sandbox's processes get SIGKILL
     python benchmarks/sandbox_stress.py suites --minutes 60               # hostile and honest programs of the tests
 
-Each round is made from the seed and its number alone. What must hold: each program gets its verdict, one that is wrong
-by intention does not pass, and none is an infrastructure failure; no supervisor takes more than 300 MB; memory and
+Each round is made from the seed and its number alone. These must hold: each program gets its verdict, none that is
+meant to be wrong passes, and none is an infrastructure failure; no supervisor takes more than 300 MB; memory and
 descriptors of the last third of the time are those of the middle third, within a tenth and 4 MiB; no process, folder,
 descriptor or control group is left. A fault is printed as a line of JSON with seed and round, and makes the status 1.
 """
@@ -35,7 +35,7 @@ from lit_rl.execution import Outcome, Sandbox, Verdict
 
 MAX_MEGABYTES = 300
 Item = tuple[str, Any, Verdict | None]
-"""A program, its check and its verdict; ``None``: any but a pass."""
+"""A program, its check and its verdict; ``None`` stands for any verdict but a pass."""
 
 
 # -- programs ----------------------------------------------------------------------------------------------------------
@@ -44,13 +44,13 @@ WAITS = "import time\ntime.sleep(0.05)\n"
 
 
 def honest(rng: random.Random) -> Item:
-    """A program whose verdict does not hang on what else happens: it has time to spare."""
+    """Return a program whose verdict does not depend on what else happens: the program has time to spare."""
     source, check, expected = rng.choice(HONEST)
     return source, replace(check, timeout_seconds=10.0), expected
 
 
 def garbage(rng: random.Random, secret: Path) -> list[Item]:
-    """Programs that write garbage among as many honest ones."""
+    """Return programs that write garbage among as many honest ones."""
     items: list[Item] = []
     for _ in range(20):
         check = rng.choice(CHECKS)
@@ -59,13 +59,13 @@ def garbage(rng: random.Random, secret: Path) -> list[Item]:
 
 
 def kills(rng: random.Random, secret: Path) -> list[Item]:
-    """Honest programs, half of which take a while."""
+    """Return honest programs, half of which take a while."""
     items = [honest(rng) for _ in range(200)]
     return [(rng.choice(["", WAITS]) + source, check, expected) for source, check, expected in items]
 
 
 def suites(rng: random.Random, secret: Path) -> list[Item]:
-    """Hostile and honest programs of the tests' suites, in all ways of judging."""
+    """Return hostile and honest programs of the tests' suites, in all ways of judging."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "execution"))
     import suites as of_tests
 
@@ -86,7 +86,7 @@ WORK: dict[str, Callable[[random.Random, Path], list[Item]]] = {"garbage": garba
 
 
 def processes() -> dict[int, str]:
-    """Kind of each process of the sandboxes of this process: judge, zygote or program."""
+    """Return the kind of each process of this process's sandboxes: judge, zygote or program."""
     children: dict[int, list[int]] = {}
     names = {}
     for entry in os.listdir("/proc"):
@@ -108,7 +108,7 @@ def processes() -> dict[int, str]:
 
 
 class Killer(threading.Thread):
-    """Kills a process about every half second while most workers live: the last program of a round would never end."""
+    """Kills a process about every half second while most workers live; otherwise a round might never end."""
 
     def __init__(self, rng: random.Random, num_workers: int) -> None:
         super().__init__(daemon=True)
@@ -134,7 +134,7 @@ class Killer(threading.Thread):
 
 
 def peak_megabytes() -> int:
-    """Largest memory peak of the supervisors so far."""
+    """Return the largest memory peak of the supervisors so far."""
     most = 0
     for pid in (pid for pid, kind in processes().items() if kind == "judge"):
         with contextlib.suppress(OSError, IndexError):  # one that has ended has no peak
@@ -144,7 +144,7 @@ def peak_megabytes() -> int:
 
 
 def usage() -> tuple[int, int]:
-    """Private memory in KiB and descriptors of this process and of the sandbox's."""
+    """Return the private memory in KiB and the descriptors of this process and the sandbox's processes."""
     memory = descriptors = 0
     for pid in (os.getpid(), *processes()):
         with contextlib.suppress(OSError):
@@ -155,7 +155,7 @@ def usage() -> tuple[int, int]:
 
 
 def state(folder: str, supervisors: set[int]) -> dict[str, Any]:
-    """State of the machine that a sandbox must leave as it was; a control group bears its supervisor's number."""
+    """Return the machine's state that a sandbox must not change; a control group bears its supervisor's number."""
     groups = [str(path) for path in Path("/sys/fs/cgroup").glob("**/lit_rl-*")]
     return {
         "processes": sorted(processes()),
@@ -170,7 +170,7 @@ def state(folder: str, supervisors: set[int]) -> dict[str, Any]:
 
 @dataclass
 class Found:
-    """Counts of a run; ``peak`` is that of a supervisor in MB, ``killed`` counts processes by kind."""
+    """Counts of a run; ``peak`` is a supervisor's memory peak in MB, ``killed`` counts processes by kind."""
 
     rounds: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -180,7 +180,7 @@ class Found:
 
 
 def fault_of(outcome: Outcome, expected: Verdict | None) -> str | None:
-    """Fault of a verdict; ``None`` if there is none."""
+    """Return the fault of a verdict; ``None`` if there is none."""
     if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
         return "infrastructure failure"
     if expected is None:

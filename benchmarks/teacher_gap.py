@@ -2,9 +2,9 @@
 
     python benchmarks/teacher_gap.py --model FOLDER
 
-Self-distillation teaches a policy what it does with a hint; arXiv 2605.30070 finds that its gain follows this gap. For
-each of MBPP's validation problems (511 to 600) the policy writes two groups of answers. Each answer of the first about
-which there is something to tell gives a hint, and one answer is written after the prompt with that hint. The pass rate
+Self-distillation teaches a policy what it does with a hint; arXiv 2605.30070 finds that the gain follows this gap. For
+each of MBPP's validation problems (511 to 600) the policy writes two groups of answers. An answer of the first group
+gives a hint if there is something to tell, and one answer is written after the prompt with that hint. The pass rate
 of a problem's hinted answers is compared with that of the second group, by which nothing was chosen. Intervals are
 paired, 95%, over the problems with hints. ``copies`` counts passing answers that are the program of their hint.
 """
@@ -27,7 +27,7 @@ from lit_rl.rollout import Hindsight, Rollout
 
 
 def gap(policy: CausalLM, sandbox: Sandbox, first: Iterable[Rollout], alone: dict[str, float], shows: str) -> Row:
-    """The row of one kind of hint."""
+    """Return the row of one kind of hint."""
     hinted = []
     for rollout in first:
         prompts = Hindsight(shows).prompts_with_hints(rollout, policy.codec, sandbox)  # type: ignore[arg-type]

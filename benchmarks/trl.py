@@ -1,11 +1,11 @@
-"""GRPO beside TRL's, on the same model, prompts, lengths and reward, turn by turn in one run.
+"""Compare GRPO with TRL's, on the same model, prompts, lengths and reward, turn by turn in one run.
 
     python benchmarks/trl.py --peer-python PEER_VENV/bin/python [--work executed] [--words 49152]
     python benchmarks/trl.py --peer-python PEER_VENV/bin/python --shape 135m --clock cpu --threads 1 --steps 2
     python benchmarks/trl.py --peer-python PEER_VENV/bin/python --work basics --model runs/basics/sft/model
 
 The peer runs in a virtual environment of its own (`pip install torch==2.13.0 trl==1.16.0`). Both start from the same
-weights and take one update of Adam a step, without a KL term.
+weights and take one update of Adam per step, without a KL term.
 
 * `--work plain`: short prompts, completions of up to 64 tokens, and the share of even ids as the reward. Nothing is
   executed, so sampling and update are what is measured.
@@ -19,7 +19,7 @@ weights and take one update of Adam a step, without a KL term.
 Random models: a Qwen2 (hidden 128, 4 layers), 16 prompts x 8 completions; with `--shape 135m` one in the shape of
 SmolLM2-135M, 4 prompts of about 100 tokens x 8 completions of 93 (plain).
 
-Prints seconds a step (basics: until the goal), memory, the matrix products in our sampling (plain), settings of both
+Prints seconds per step (basics: until the goal), memory, the matrix products in our sampling (plain), settings of both
 sides and the median ratio of the rounds.
 """
 
@@ -78,7 +78,7 @@ ARMS = {
     "basics": (("lit_rl", "basics"), ("trl", "basics")),
 }
 Turn = dict[str, Any]
-"""A side's report of its run, see ``Watch.report``."""
+"""The report of one side on its run; see ``Watch.report``."""
 
 
 def write_model(folder: Path, shape: dict[str, Any], end_chance: float | None, prompts: Sequence[str]) -> None:
@@ -123,7 +123,7 @@ def write_problems(path: Path, seed: int, batch: int, steps: int) -> None:
 
 
 def specification(given: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]:
-    """Settings that both sides get."""
+    """Return the settings that both sides get."""
     large = given.shape == "135m"
     spec = {"batch": 4 if large else 16, "group": 8, "steps": given.steps or (180 if given.work == "basics" else 6)}
     spec |= {"seed": seed, "threads": given.threads, "clock": given.clock, "dtype": given.dtype}
@@ -145,7 +145,7 @@ def specification(given: argparse.Namespace, folder: Path, seed: int) -> dict[st
 
 
 def turn(python: str, script: str, spec: dict[str, Any]) -> Turn:
-    """Results of one side in a fresh process."""
+    """Run one side in a fresh process and return its results."""
     environment = os.environ | {
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
@@ -162,12 +162,12 @@ def turn(python: str, script: str, spec: dict[str, Any]) -> Turn:
 
 
 def seconds_of(one: Turn) -> float:
-    """Seconds until the last measurement or, where nothing is measured, of a step."""
+    """Return the seconds until the last measurement or, if nothing is measured, the seconds of a step."""
     return float(one["points"][-1]["seconds"] if one["points"] else statistics.median(one["seconds"]))
 
 
 def cell(one: Turn) -> str:
-    """A turn in the table."""
+    """Return the text of a turn in the table."""
     last = one["points"][-1] if one["points"] else None
     return f"{seconds_of(one):.3f}" + (f" {last['steps']} {last['pass@1']:.2f}" if last else "")
 

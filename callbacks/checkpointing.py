@@ -33,14 +33,14 @@ from lit_rl.training.ranks import gather_over_ranks
 
 
 class Checkpointing(Checkpoint, TypedArguments):
-    """Saves a run so that the same command, started again, resumes where it stopped, to the last bit.
+    """Saves a run so that the same command, started again, resumes where the run stopped, to the last bit.
 
     Saves after a rollout (``rollout_000010.ckpt``; modules without rollouts count updates) every
     ``every_n_rollouts``, when ``every_minutes`` have passed, at the end, and after SIGTERM, SIGUSR1 or Ctrl-C. If a
     validation follows the rollout, the checkpoint is written after it. ``last.ckpt`` and ``best.ckpt`` are links.
 
-    A start resumes from the newest complete checkpoint in ``folder``, in the same version of the logger; a
-    checkpoint given on the command line counts only for the first start. Only one run at a time can use a folder.
+    Each start resumes from the newest complete checkpoint in ``folder`` and logs to the same version; a checkpoint
+    given on the command line counts only for the first start. Only one run at a time can use a folder.
     ``lit-rl fit`` and :class:`lit_rl.Trainer` resume automatically, and exit after a signal. With
     Lightning's own trainer, pass ``ckpt_path=callback.lock_and_resolve_checkpoint(trainer)`` to ``trainer.fit``, and
     check :attr:`exit_status` afterwards.
@@ -50,11 +50,11 @@ class Checkpointing(Checkpoint, TypedArguments):
     Args:
         folder: the run's folder; ``None`` for the ``run_dir`` of the trainer, or of the command line. Two runs need
             two folders.
-        every_n_rollouts: save once every this many rollouts; ``None`` for never.
-        every_minutes: save at the first rollout's end once this many minutes have passed since the last save.
+        every_n_rollouts: number of rollouts from one save to the next; ``None`` for no such saves.
+        every_minutes: save at the end of a rollout if this many minutes have passed since the last save.
         monitor: validation metric that selects the best checkpoint, such as ``val/greedy/pass@1``.
         mode: whether the best checkpoint has the largest or the smallest value of ``monitor``.
-        keep: how many of the newest to keep besides the best (two, in case the newest is broken).
+        keep: number of newest checkpoints to keep besides the best one (two, in case the newest is broken).
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class Checkpointing(Checkpoint, TypedArguments):
         self.every_n_rollouts, self.every_minutes, self.monitor = every_n_rollouts, every_minutes, monitor
         self.mode, self.keep = mode, keep
         self.best_value: float | None = None
-        self.config: str | None = None  # of the command line, so that a checkpoint tells how to build its model
+        self.config: str | None = None  # set by the command line, so that a checkpoint tells how to build its model
         self.preempted = self.interrupted = False
         self._flag = PreemptionFlag()
-        self._limit_val_batches: Any = None  # the trainer's own: a run that is stopped skips its validation
-        self.is_prepared = False  # True from `prepare` to the end of the run
+        self._limit_val_batches: Any = None  # the trainer's own value: a stopped run sets 0, to skip a validation
+        self.is_prepared = False  # True from `lock_and_resolve_checkpoint` to the end of the run
         self._wanted = self._owes_validation = False
         self._start = ""
         self._settings: dict[str, str] = {}
@@ -89,18 +89,18 @@ class Checkpointing(Checkpoint, TypedArguments):
     def run_folder(self) -> RunFolder:
         """The run's folder."""
         if self._run is None:
-            raise UsageError("Checkpointing has no folder: give it one, or give the trainer or command line run_dir")
+            raise UsageError("Checkpointing has no folder: set its folder, or run_dir of the trainer or command line")
         return self._run
 
     def set_default_folder(self, folder: str) -> None:
-        """Set the run's folder, unless it was given."""
+        """Set the run's folder unless the constructor was given one."""
         if self._run is None:
             self._run = RunFolder(folder)
 
     def lock_and_resolve_checkpoint(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
-        """Claim the folder, and return the checkpoint with which this start begins; call it before ``trainer.fit``.
+        """Claim the folder and return the checkpoint that this start begins with; call this before ``trainer.fit``.
 
-        ``ckpt_path`` is where the first start begins; ``None`` for a fresh policy.
+        ``ckpt_path`` is the checkpoint that the first start begins with; ``None`` begins with a fresh policy.
         """
         if trainer.is_global_zero:
             self.run_folder.lock()
@@ -153,7 +153,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         before = self.run_folder.read_notes().get("settings", {}) if self._start else {}
         for change in changes_on_resume(before, self._settings) if before else ():
             rank_zero_info(f"  {change}")
-            if change.why_ignored:  # noted is what was in force
+            if change.why_ignored:  # note the value that stays in force
                 self._settings[change.name] = change.was
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -171,7 +171,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         self._generators = None
         if self._owes_validation:
             self._owes_validation = False
-            # As the training loop validates between two rollouts.
+            # Validate in the same way as the training loop does between two rollouts.
             connector: Any = trainer._logger_connector
             is_first = connector._first_loop_iter
             trainer.validating = True
@@ -191,10 +191,10 @@ class Checkpointing(Checkpoint, TypedArguments):
             late = trainer.is_global_zero and time.monotonic() - self._saved_time >= 60 * self.every_minutes
             self._wanted |= agreed(late, all=False)
         if self.preempted:
-            rank_zero_info("a signal asked this run to stop: it saves and ends, and can be resumed later")
+            rank_zero_info("a signal asked this run to stop: the run saves and ends, and can be resumed later")
             trainer.should_stop = True
             self._owes_validation = _validates_next(trainer)
-            trainer.limit_val_batches = 0  # no time for it now: the next start makes up for it
+            trainer.limit_val_batches = 0  # no time for a validation now: the next start makes up for it
         if (self._wanted or self.preempted) and not _validates_next(trainer):
             self._save(trainer, pl_module)
 
@@ -204,7 +204,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         before = self.best_value
         better = self._is_better(trainer)
         if (self._wanted or better) and not self._save(trainer, pl_module, best=better):
-            self.best_value = before  # what is not on the disk is not the one to beat
+            self.best_value = before  # a checkpoint that is not on the disk is not the one to beat
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if pl_module.clock.count != self._saved:
@@ -218,7 +218,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         self.is_prepared = False
 
     def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
-        """Save if only the engine or the sandbox failed; release folder and signals.
+        """Save the run if only the engine or the sandbox failed; release the folder and the signals.
 
         Ranks save together, and all know when the engine fails. After any other exception, or if the sandbox of only
         one of several ranks failed, the last checkpoint stays unchanged.
@@ -238,7 +238,7 @@ class Checkpointing(Checkpoint, TypedArguments):
             known = sorted(name for name in trainer.callback_metrics if name.startswith("val"))
             raise UsageError(f"monitor {self.monitor} is not logged by validation; choose one of: {', '.join(known)}")
         value = float(trainer.strategy.broadcast(float(trainer.callback_metrics[self.monitor])))
-        if math.isnan(value):  # nothing compares as better than NaN: it would stay the best forever
+        if math.isnan(value):  # nothing compares as better than NaN, so NaN would stay the best forever
             return False
         better = self.best_value is None or (value > self.best_value if self.mode == "max" else value < self.best_value)
         if better:
@@ -248,15 +248,15 @@ class Checkpointing(Checkpoint, TypedArguments):
     # -- saving --------------------------------------------------------------------------------------------
 
     def _save(self, trainer: pl.Trainer, pl_module: Any, best: bool = False, last_chance: bool = False) -> bool:
-        """Save the present state, unless the run is a trial. Return whether it is on disk."""
-        if trainer.fast_dev_run:  # type: ignore[attr-defined]  # or the real run would resume from it
+        """Save the present state unless the run is a trial; return whether the state is on disk."""
+        if trainer.fast_dev_run:  # type: ignore[attr-defined]  # or the real run would resume from the trial
             return True
         count = pl_module.clock.count
         part, final = self.run_folder.part_and_final_paths(f"{pl_module.clock.unit}_{count:06d}")
         if (not final.exists() or count != self._saved) and (fault := self._write_checkpoint(trainer, part, final)):
             if trainer.is_global_zero:
                 remove_path(part)
-            kept = "".join(f"; the last one, {one.name}, stays" for one in self.run_folder.checkpoints()[-1:])
+            kept = "".join(f"; the last checkpoint, {one.name}, stays" for one in self.run_folder.checkpoints()[-1:])
             which = f"{pl_module.clock.unit} {count}"
             message = f"the checkpoint of {which} could not be saved in {self.run_folder.path} ({fault}){kept}"
             if last_chance or trainer.should_stop:
@@ -273,7 +273,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         return True
 
     def _write_checkpoint(self, trainer: pl.Trainer, part: Path, final: Path) -> str:
-        """Write a checkpoint and give it its name; all ranks take part. Return the error of any."""
+        """Write a checkpoint under its final name, with all ranks; return the error of any rank, or an empty text."""
         fault = ""
         if trainer.is_global_zero:
             remove_path(part)
@@ -323,7 +323,7 @@ class Checkpointing(Checkpoint, TypedArguments):
     @property
     def exit_status(self) -> int:
         """Exit status of the process: 75 asks the job script to requeue, 130 is Ctrl-C, 0 means done."""
-        if self.interrupted or self._flag.interrupted:  # the flag alone: after the last rollout
+        if self.interrupted or self._flag.interrupted:  # the flag alone is set after the last rollout
             return INTERRUPT_STATUS
         return REQUEUE_STATUS if self.preempted or self._flag.is_set else 0
 
@@ -336,7 +336,7 @@ class Checkpointing(Checkpoint, TypedArguments):
 
 
 def checkpointing_callbacks(trainer: Any) -> list[Checkpointing]:
-    """The callbacks that save the run."""
+    """Return the callbacks that save the run."""
     return [one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
 
 
@@ -366,7 +366,7 @@ def raise_if_stopped(trainer: pl.Trainer) -> Iterator[None]:
 
 
 def validation_metrics(trainer: pl.Trainer) -> dict[str, float]:
-    """All that validations logged last, by name."""
+    """Return the last value of each metric that validations logged, by name."""
     return {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
 
 
@@ -377,7 +377,7 @@ def _validates_next(trainer: pl.Trainer) -> bool:
 
 
 def _fault_of_any_rank(trainer: pl.Trainer, fault: str) -> str:
-    """Make a fault of any rank a fault of all, or the others would wait forever."""
+    """Return a fault on every rank if any rank has one; otherwise the other ranks would wait forever."""
     failed = trainer.strategy.reduce_boolean_decision(bool(fault), all=False)
     return fault or "another rank could not write" if failed else ""
 
@@ -386,12 +386,12 @@ def _fault_of_any_rank(trainer: pl.Trainer, fault: str) -> str:
 
 
 def gather_random_states() -> list[dict[str, Any]]:
-    """The state of the random generators of each rank, as plain data, the same list on every rank; all ranks call."""
+    """Return each rank's random states as plain data, the same list on every rank; all ranks call this."""
     numpy: Any = np.random.get_state()
     version, internal, gauss_next = random.getstate()
     state: dict[str, Any] = {
         "torch": torch.get_rng_state(),
-        # Plain numbers: a checkpoint with numpy arrays is refused by the safe way of loading.
+        # Plain numbers: torch's safe way of loading refuses a checkpoint with numpy arrays.
         "numpy": [numpy[0], numpy[1].tolist(), int(numpy[2]), int(numpy[3]), float(numpy[4])],
         "python": [version, list(internal), gauss_next],
     }

@@ -22,8 +22,8 @@ class CompletionLog(pl.Callback, TypedArguments):
     from validation to validation. The step is the number of rollouts.
 
     Args:
-        num_problems: how many problems of each task.
-        num_samples: how many completions of each, per sampling.
+        num_problems: number of problems to log per task.
+        num_samples: number of completions to log per problem and sampling.
     """
 
     def __init__(self, num_problems: int = 4, num_samples: int = 1) -> None:
@@ -52,7 +52,7 @@ class CompletionLog(pl.Callback, TypedArguments):
 def _log_completions(
     logger: Logger, name: str, rollout: Rollout, rows: Sequence[tuple[int, int]], decode: Decode, step: int
 ) -> None:
-    """Write rows and their numbers within their groups: a page each for TensorBoard, one table for W&B."""
+    """Write rows with their numbers in their groups: one page per row for TensorBoard, one table for W&B."""
     cells = []
     for sample, row in rows:
         judgement, messages = rollout.judgements[row], conversation_messages(rollout.completions, row, decode)
@@ -78,7 +78,7 @@ def conversation_messages(completions: Completions, row: int, decode: Decode | N
 
 
 def row_as_markdown(judgement: Judgement, messages: Sequence[tuple[str, str]]) -> str:
-    """Prompt, completion and verdict of one row as Markdown; fences inside cannot break out."""
+    """Return the prompt, completion and verdict of a row as Markdown that fences in the texts cannot break."""
     problem, outcome = judgement.problem, judgement.outcome
     where = "" if outcome.line is None else f", line {outcome.line}"
     cause = "" if outcome.exception_type is None else f" ({outcome.exception_type}{where})"

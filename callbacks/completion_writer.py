@@ -1,4 +1,4 @@
-"""Every completion of a validation, test or prediction with its verdict, in a file."""
+"""Write every completion of a validation, test or prediction, with its verdict, to a file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CompressedFile = Annotated[str, Limit("a file ending in .jsonl.gz", lambda path:
 class CompletionWriter(pl.Callback, TypedArguments):
     """Writes the rows that ``validate``, ``test`` and ``predict`` sample, with their verdicts, as they are judged.
 
-    The file has the rows of ``rollouts.jsonl.gz``, one compressed frame per batch and sampling: ``zcat FILE | jq`` and
-    ``lit-rl replay`` read it, :class:`lit_rl.data.CompletionFile` trains on it. An earlier file is renamed to
-    ``NAME.old``. Validations within ``fit`` are not written.
+    The file has the format of ``rollouts.jsonl.gz``, with one compressed frame per batch and sampling. ``zcat FILE |
+    jq`` and ``lit-rl replay`` read the file, and :class:`lit_rl.data.CompletionFile` trains on it. An earlier file is
+    renamed to ``NAME.old``. Validations within ``fit`` are not written.
 
-    On by default where the run has a folder: a logger's, or that of :class:`Checkpointing`.
+    The callback is on by default if the run has a folder: that of a logger or of :class:`Checkpointing`.
 
     Args:
         path: file to write, ending in ``.jsonl.gz``; ``None`` for ``completions.jsonl.gz`` in the run's folder.
@@ -36,8 +36,8 @@ class CompletionWriter(pl.Callback, TypedArguments):
 
     def __init__(self, path: CompressedFile | None = None) -> None:
         self.path = path
-        self._verb = ""  # while something is written
-        self._file: Path | None = None  # on the first rank
+        self._verb = ""  # set while something is written
+        self._file: Path | None = None  # set on the first rank only
         self._frames = 0
         self._count: Counter[str] = Counter()
 

@@ -1,4 +1,4 @@
-"""Diagnose from a run's metrics why it does not learn, one line per cause."""
+"""Diagnose from a run's metrics why the run does not learn, one line per cause."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
 class Diagnostics(pl.Callback, TypedArguments):
     """Report likely causes of a run that does not learn, each in one line with a remedy.
 
-    Checks the rules of :mod:`lit_rl.reports.diagnosis` after each rollout and each validation. Each rule reports once
-    until its condition has been clear for ``patience`` rollouts. If several hold, only the first in their order is
-    reported: causes come before symptoms. A report goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and
-    into ``metrics.jsonl``, which ``lit-rl report`` and ``show`` read; it stays in :attr:`found`, and in
+    Checks the rules of :mod:`lit_rl.reports.diagnosis` after each rollout and each validation. After a report, a rule
+    is silent until its condition has been clear for ``patience`` rollouts. If several rules hold, only the first one
+    reports: causes come before symptoms. A report goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and
+    into ``metrics.jsonl``, which ``lit-rl report`` and ``show`` read. The diagnosis stays in :attr:`found`, and in
     :attr:`open_diagnoses` as long as it holds. The callback never changes or stops a run. docs/monitoring.md has an
     entry for each rule.
 
     Args:
-        patience: rollouts that rules average over.
+        patience: number of rollouts that rules average over.
         rules: your own rules, checked after those of the package.
         leave_out: names of rules to skip.
     """
@@ -133,7 +133,7 @@ class Diagnostics(pl.Callback, TypedArguments):
 
 
 def open_diagnoses(trainer: Any) -> list[Diagnosis]:
-    """The diagnoses of a run that still hold."""
+    """Return the diagnoses of a run that still hold."""
     return [
         one for callback in trainer.callbacks if isinstance(callback, Diagnostics) for one in callback.open_diagnoses
     ]
@@ -145,7 +145,7 @@ def run_record_callbacks(trainer: Any) -> list[Any]:
 
 
 def gather_run_settings(trainer: Any, module: Any) -> RunSettings:
-    """Settings that rules compare, and commands that messages name; all ranks call."""
+    """Return the settings that rules compare and the commands that messages name; all ranks call this."""
     logs, task, commands = trainer.log_dir, getattr(trainer, "datamodule", None), dict[str, str]()
     folder = next((one.folder or logs for one in run_record_callbacks(trainer)), None)
     if folder:
@@ -183,9 +183,9 @@ def gather_run_settings(trainer: Any, module: Any) -> RunSettings:
 
 
 def copy_some_weights(module: Any) -> Tensor:
-    """[W] some of this rank's weights that learn, copied to the CPU: enough to see how far they move.
+    """Return [W] some of this rank's trained weights on the CPU, enough to see how far weights move.
 
-    Of matrices where there are any: the weights of norms are about 1, and would hide how far the others move.
+    They are of matrices if there are any: the weights of norms are about 1, and would hide how far others move.
     """
     learning = [p for p in module.policy.parameters() if p.requires_grad]
     learning = [p for p in learning if p.ndim > 1] or learning

@@ -1,4 +1,4 @@
-"""pass@k by execution, counted over the completions that validation sampled."""
+"""Compute pass@k by execution over the completions that validation sampled."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
     Logs ``val/<sampling>/pass@k`` for every k up to the samples of that sampling, ``.../num_problems``,
     ``.../median_program_bytes`` and the metrics of a training rollout under the same names (see
     :func:`lit_rl.reports.summary.summarise_rollout`), such as ``.../reward/mean`` and ``.../completion/length``; with
-    several validation tasks ``val/<task>/<sampling>/...``. Rows with an infrastructure failure are left out of
-    pass@k. A task that runs no programs has only ``.../reward/mean``, no pass@k and no verdicts.
+    several validation tasks, the names are ``val/<task>/<sampling>/...``. Rows with an infrastructure failure are left
+    out of pass@k. A task that runs no programs has only ``.../reward/mean``, no pass@k and no verdicts.
 
     A row of several turns counts once, by the outcome of its last program. If rows may have several turns,
     ``.../pass@k/turn_<n>`` is pass@k after n turns; a row with fewer turns counts with its last turn.
 
     Args:
-        ks: the k of pass@k, unbiased (Chen et al. 2021).
+        ks: the values of k for pass@k, which is unbiased (Chen et al. 2021).
         prefix: first part of the metrics' names.
     """
 
     def __init__(self, ks: Sequence[PositiveInt] = (1,), prefix: str = "val") -> None:
         self.ks = sorted(set(ks))
         self.prefix = prefix
-        # By task and sampling, of this rank.
+        # By task and sampling, for this rank alone.
         self._counts: dict[tuple[int, str], tuple[PassAtKMetric, list[tuple[str, bool, int | None]], Means]] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:

@@ -1,4 +1,4 @@
-"""Preference pairs from what the policy writes: sampled, run, compared, kept as JSON lines."""
+"""Write preference pairs, made by comparing the rewards of sampled completions, as JSON lines."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from lit_rl.signature_check import PositiveFloat, TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
 
 Position = tuple[int, int, int]
-"""Batch, index in the batch of its rank, rank: the order of the problems, whatever the number of ranks."""
+"""A problem's batch, its index in its rank's batch, and the rank: sorts alike for any number of ranks."""
 
 
 class PreferenceWriter(pl.Callback, TypedArguments):
-    """Writes pairs of completions of one problem whose rewards differ; runs in ``lit-rl predict``.
+    """Writes pairs of completions of the same problem with different rewards; runs in ``lit-rl predict``.
 
     :class:`lit_rl.data.PreferencePairs` reads the file. The first rank writes it once, at the end, in the order of the
-    problems. Of a row with several turns, the last turn is compared, as the answer to the prompt.
+    problems. If a row has several turns, its last turn is compared, as the answer to the prompt.
 
     Args:
         path: file to write; ends in ``.jsonl``.
-        margin: smallest difference of the two rewards.
-        max_pairs: largest number of pairs of one problem; ``None`` for all.
+        margin: smallest difference between the two rewards of a pair.
+        max_pairs: largest number of pairs per problem; ``None`` for all.
     """
 
     def __init__(self, path: str, margin: PositiveFloat = 0.5, max_pairs: int | None = None) -> None:
@@ -64,4 +64,4 @@ class PreferenceWriter(pl.Callback, TypedArguments):
             pairs = [pair for position in sorted(of_problems) for pair in of_problems[position]]
             write_pairs(self.path, pairs)
             with_pairs = sum(bool(pairs) for pairs in of_problems.values())
-            rank_zero_info(f"{self.path}: {len(pairs)} pairs of {with_pairs} of {len(of_problems)} problems")
+            rank_zero_info(f"{self.path}: {len(pairs)} pairs from {with_pairs} of {len(of_problems)} problems")

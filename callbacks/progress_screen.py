@@ -53,11 +53,11 @@ class ProgressScreen(pl.Callback, TypedArguments):
     """Shows the progress of a run, on the first rank.
 
     A terminal gets a few lines, redrawn every second, even during a long rollout: progress, time left, current phase,
-    reward, pass rate, and the last validation. Elsewhere it prints one plain line per rollout (for updates of SFT and
-    DPO, at most one per second), and after each minute of silence the phase, rows and tokens per second. At the end it
-    prints where checkpoints and logs are and which commands to run next; after ``validate`` and ``test``, the results,
-    one line for each sampling. ``lit_rl.Trainer`` and
-    ``lit-rl`` add it unless there is another progress bar; ``trainer.enable_progress_bar: false`` asks for plain lines.
+    reward, pass rate, and the last validation. Elsewhere the callback prints one plain line per rollout (for updates of
+    SFT and DPO, at most one per second), and after each minute of silence the phase, rows and tokens per second. At the
+    end it prints where checkpoints and logs are and which commands to run next; after ``validate`` and ``test`` it
+    prints the results, one line for each sampling. ``lit_rl.Trainer`` and ``lit-rl`` add this callback unless there is
+    another progress bar; ``trainer.enable_progress_bar: false`` asks for plain lines.
 
     Args:
         live: draw the screen; ``None`` draws it if standard output is a terminal.
@@ -97,7 +97,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._start_screen(trainer, run_header_rows(trainer, pl_module))
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
-        # Not of ``callback_metrics``, which keeps what only earlier rollouts logged.
+        # Not from ``callback_metrics``, which keeps metrics that only earlier rollouts logged.
         self.done, self.metrics = module.clock.count, finished.metrics
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -179,11 +179,11 @@ class ProgressScreen(pl.Callback, TypedArguments):
     # -- text ----------------------------------------------------------------------------------------------
 
     def metrics_text(self) -> str:
-        """Reward, pass rate, length and speed of the last rollout, or the loss of the last update."""
+        """Return the reward, pass rate, length and speed of the last rollout, or the loss of the last update."""
         return "  ".join(t.format(self.metrics[name]) for name, t in _LINE.items() if name in self.metrics)
 
     def validation_rows(self) -> Rows:
-        """First and last value of what validation measures."""
+        """Return the first and the last value of each headline metric of validation."""
         rows = []
         for name in headline_metric_names(self.validations[-1]) if self.validations else []:
             values = [f"{one[name]:.3f}" for one in self.validations if name in one]
@@ -210,7 +210,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         return doing + {"preparing": "log-probabilities and advantages"}.get(progress.phase, progress.phase)
 
     def render(self) -> RenderableType:
-        """The screen as rich draws it, labels in a column of their own."""
+        """Return the screen for rich to draw, with labels in a column of their own."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
@@ -233,7 +233,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         return time.monotonic() - self._started
 
     def _time_left_text(self) -> str:
-        """Time until the end at the current pace; empty if unknown."""
+        """Return the time until the end at the current pace; empty if unknown."""
         finished = self.done - self._first
         if self.total is None or finished < 1:
             return ""
@@ -264,7 +264,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
             self._drawing = None
 
     def _print_line(self, text: str, seconds_between: float = 0.0) -> None:
-        """Print a plain line if there is no screen, unless the last one was printed just now."""
+        """Print a plain line if there is no screen, unless the last line was printed just now."""
         now = time.monotonic()
         if not text or not self._shows or self._drawing is not None:
             return
@@ -278,7 +278,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
             self.print_heartbeat()
 
     def print_heartbeat(self) -> None:
-        """Print what is done now, unless something was printed within the last minute."""
+        """Print the current activity, unless something was printed within the last minute."""
         now = time.monotonic()
         if now - self._last_print >= _SECONDS_OF_SILENCE:
             self._last_print = now
@@ -309,7 +309,7 @@ def _stage_name(trainer: pl.Trainer) -> str:
 
 
 def end_summary_rows(trainer: pl.Trainer, module: Any) -> Rows:
-    """The last lines of a run: diagnoses, best and last checkpoint, and commands that use them."""
+    """Return the last lines of a run: diagnoses, the best and last checkpoints, and commands that use these."""
     rows = [("diagnosis", one.format_line()) for one in open_diagnoses(trainer)]
     commands = []
     for record in trainer.callbacks:  # type: ignore[attr-defined]
@@ -323,7 +323,7 @@ def end_summary_rows(trainer: pl.Trainer, module: Any) -> Rows:
             (name, f"{relative_path(saver.run_folder.path / path.name)}{more}") for name, path, more in kept if path
         ]
         whole = isinstance(module.policy, CausalLM) and bool(saver.config or module.policy.constructor_arguments())
-        if whole and saver.run_folder.link_target("last") is not None:  # a checkpoint that an export can do with alone
+        if whole and saver.run_folder.link_target("last") is not None:  # a checkpoint is all that an export needs
             run = saver.run_folder.path
             commands.append(f"lit-rl export {quoted_relative_path(run)} {quoted_relative_path(run / 'model')}")
     return [*rows, *log_folder_rows(trainer), *(("" if i else "next", command) for i, command in enumerate(commands))]

@@ -1,4 +1,4 @@
-"""Plain files of a run: every logged number, and the rollouts worth looking at."""
+"""Write the plain files of a run: every logged number, and the rollouts worth looking at."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class RunRecord(pl.Callback, TypedArguments):
     ``rollouts.jsonl.gz`` has, for each rollout, the verdicts of all programs, and some rows in full: prompt, turns,
     program, verdict of each case, reward terms, and for each token its credit, advantage and log-probabilities.
 
-    On by default in ``lit-rl fit`` and :class:`lit_rl.Trainer`: in the folder of the run's logger, or without a logger
-    in that of :class:`Checkpointing`. A run with neither is not recorded.
+    The callback is on by default in ``lit-rl fit`` and :class:`lit_rl.Trainer`. It writes to the folder of the run's
+    logger or, without a logger, to that of :class:`Checkpointing`. A run with neither is not recorded.
 
     Args:
         folder: where to write; ``None`` for the folder named above.
-        num_groups: groups to keep of each rollout: the one whose rewards differ most, the others at random. The
+        num_groups: number of groups to keep per rollout: the group whose rewards differ most, others at random. The
             best and the worst row of the rollout are always kept.
-        num_rows: largest number of rows to keep of a group.
-        every_n_rollouts: keep rows once every this many rollouts.
+        num_rows: largest number of rows to keep per group.
+        every_n_rollouts: number of rollouts from one whose rows are kept to the next.
         max_megabytes: size of ``rollouts.jsonl.gz`` above which only verdicts are added, no rows. 0 writes no such
             file.
     """
@@ -59,7 +59,7 @@ class RunRecord(pl.Callback, TypedArguments):
         self.max_bytes = int(max_megabytes * 1e6)
         self._writer: RunWriter | None = None
         self._before: tuple[Any, dict[str, float]] = (None, {})
-        """The module that was validated outside of training, and what was measured of it."""
+        """The module that was validated outside of training, and the metrics that were measured."""
 
     @property
     def output_folder(self) -> Path | None:
@@ -75,7 +75,7 @@ class RunRecord(pl.Callback, TypedArguments):
         count = pl_module.clock.count
         self._writer = RunWriter(run_folder(trainer, self.folder), pl_module.clock.unit, count)
         policy, task, sampling = pl_module.policy, getattr(trainer, "datamodule", None), pl_module.sampling
-        start = {  # what tables show of a run
+        start = {  # what tables show about a run
             "method": type(pl_module).__name__,
             "model": getattr(policy, "source", None) or type(policy).__name__,
             "lora_rank": getattr(getattr(policy, "lora", None), "rank", None),
@@ -90,7 +90,7 @@ class RunRecord(pl.Callback, TypedArguments):
             "settings": setting_texts_by_name(pl_module.settings()),
         }
         self._writer.append(count, {"start": start})
-        # Diagnoses in the checkpoint are missing from the file where a run resumes in another folder.
+        # If a run resumes in another folder, the file there lacks the diagnoses that are in the checkpoint.
         known = {one.rule for one in read_metrics(self._writer.folder).open_diagnoses}
         for diagnosis in open_diagnoses(trainer):
             if diagnosis.rule not in known:
@@ -177,4 +177,4 @@ def run_folder(trainer: Any, given: str | None = None) -> Path:
         return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
     for saver in checkpointing_callbacks(trainer):
         return saver.run_folder.path
-    raise UsageError("neither a logger nor Checkpointing has a folder for what this run writes: set the callback's own")
+    raise UsageError("neither a logger nor Checkpointing has a folder for this run: set the callback's folder or path")

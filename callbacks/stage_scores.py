@@ -1,4 +1,4 @@
-"""Scores of checks with stages: what was built, what ran, how close the output came."""
+"""Log the scores of checks with stages: what was built, what ran, how close the output came."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class StageScores(pl.Callback):
     Runs at the end of each validation. Logs ``val/<score>`` for the first sampling of the module and
     ``val/<sampling>/<score>`` for the others, where ``<score>`` is one of the check's stages, such as
     ``compilation``, ``execution``, ``header_bleu``, ``density`` or ``total``; a problem's samples are averaged. A
-    completion without a program scores 0; one that could not be judged for our own reasons is left out. In addition
-    ``val/empty/<score>`` is the score of an empty completion, which the module measures once per problem; a score
-    below it is worse than writing nothing.
+    completion without a program scores 0; a completion with an infrastructure failure is left out. In addition
+    ``val/empty/<score>`` is the score of an empty completion, which the module measures once per problem; a lower
+    score is worse than writing nothing.
 
     Args:
         prefix: first part of the metrics' names.

@@ -16,13 +16,13 @@ from lit_rl.signature_check import NonNegativeInt, TypedArguments
 
 
 def headline_metric_names(metrics: Mapping[str, float]) -> list[str]:
-    """Names of the metrics that a validation is judged by: pass@k without those of single turns, else losses."""
+    """Return the headline metrics of a validation: pass@k after the last turn or, without it, rewards and losses."""
     passes = [name for name in metrics if name.rpartition("/")[2].startswith("pass@")]
     return passes or [name for name in metrics if name.endswith(("reward/mean", "/loss"))]
 
 
 def _line_chart(*tags: str) -> list[Any]:
-    """A chart with a line for each metric whose whole name matches one of these patterns."""
+    """Return a chart with a line for each metric whose whole name matches one of these patterns."""
     return ["Multiline", [f"^{tag}$" for tag in tags]]
 
 
@@ -70,16 +70,16 @@ _TEXT_CHARTS = ("loss on given texts", "pass@1 on validation problems", "norm of
 
 
 class TensorBoardLayout(pl.Callback, TypedArguments):
-    """Arranges what TensorBoard shows; does nothing for other loggers, whose curves are the same.
+    """Arranges what TensorBoard shows; does nothing for other loggers, which get the same curves.
 
     At the start of a run the first rank writes an overview (CUSTOM SCALARS) with the most important curves first. After
     the first validation it writes the run's settings (HPARAMS), so that runs can be compared by their pass@k and
     reward. Every few rollouts it writes distributions of rewards, advantages, lengths, and log-ratios between the
-    policy, as the last update saw it, and the sampler. ``lit_rl.Trainer`` and ``lit-rl`` add it if there is a
-    TensorBoard logger.
+    policy, as the last update saw it, and the sampler. ``lit_rl.Trainer`` and ``lit-rl`` add this callback if there is
+    a TensorBoard logger.
 
     Args:
-        histograms_every: rollouts between two sets of distributions; 0 for none.
+        histograms_every: number of rollouts between two sets of distributions; 0 for none.
     """
 
     def __init__(self, histograms_every: NonNegativeInt = 10) -> None:
@@ -133,7 +133,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
 
 
 def overview_of(module: Any) -> dict[str, dict[str, list[Any]]]:
-    """The overview without charts that stay empty: of a loss on texts, or of rollouts, or of a critic."""
+    """Return the overview without the charts that stay empty in this run, such as a critic's without a critic."""
     learns_texts, has_critic = bool(module.metric_prefix), "critic" in module.trained_parameters_by_group()
 
     def applies(chart: str) -> bool:

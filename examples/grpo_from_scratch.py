@@ -23,8 +23,8 @@ from torch import Tensor
 def group_advantages(rewards: Tensor) -> Tensor:
     """Compare each completion with its group: A = (r - mean) / (std + 1e-6), over the row of its problem.
 
-    ``rewards`` is [problems, samples]; a NaN is a program that could not be judged, whose advantage is 0. So are those
-    of a group whose rewards are all the same.
+    ``rewards`` is [problems, samples]; a NaN is a program that could not be judged, whose advantage is 0. Advantages
+    are also 0 in a group whose rewards are all the same.
     """
     judged = ~rewards.isnan()
     centred = (rewards - rewards.nanmean(-1, keepdim=True)).nan_to_num()
@@ -33,16 +33,16 @@ def group_advantages(rewards: Tensor) -> Tensor:
 
 
 def clipped_losses(logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, clip: float = 0.2) -> Tensor:
-    """Loss of each token, -min(ratio * A, clip(ratio, 1 - c, 1 + c) * A), where ratio = new / old probability.
+    """Return each token's loss, -min(ratio * A, clip(ratio, 1 - c, 1 + c) * A), where ratio = new / old probability.
 
-    All are [rows, tokens]. Raising a good token's probability pays until it is 1.2 times what it was when sampled.
+    All tensors are [rows, tokens]. Raising a good token's probability pays until it is 1.2 times that when sampled.
     """
     ratio = (logprobs - old_logprobs).exp()
     return -torch.minimum(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages)
 
 
 def token_mean(losses: Tensor, mask: Tensor) -> Tensor:
-    """Mean over all tokens of the batch: each token counts the same, whatever the length of its completion."""
+    """Return the mean over all tokens: each token counts the same, whatever the length of its completion."""
     return (losses * mask).sum() / mask.sum()
 
 
@@ -91,7 +91,7 @@ class GRPOFromScratch(pl.LightningModule):
         self.log("reward", rewards.nanmean(), prog_bar=True, batch_size=len(problems))
 
     def run_programs(self, rows: Completions) -> Tensor:
-        """[rows] 1 for a program that passes its tests, 0 for one that does not, NaN if the sandbox itself failed."""
+        """Return [rows] 1 if a program passes its tests, 0 if it does not, NaN if the sandbox itself failed."""
         programs = [problem.program_prefix + text for problem, text in zip(rows.problems, rows.texts, strict=True)]
         checks = [problem.check for problem in rows.problems]
         outcomes = self.sandbox.judge_many(zip(programs, checks, strict=True))
@@ -100,7 +100,7 @@ class GRPOFromScratch(pl.LightningModule):
         return torch.tensor(rewards, device=self.device)
 
     def step(self, loss: Tensor) -> None:
-        """One optimizer step down the loss, with the gradient's norm clipped at 1."""
+        """Take one optimizer step down the loss, with the gradient's norm clipped at 1."""
         optimizer = self.optimizers()
         optimizer.zero_grad()
         self.manual_backward(loss)
@@ -108,16 +108,16 @@ class GRPOFromScratch(pl.LightningModule):
         optimizer.step()
 
     def validation_step(self, problems: Sequence[Problem], batch_idx: int) -> None:
-        """pass@1 of greedy completions on problems that training never sees."""
+        """Log pass@1 of greedy completions on problems that training never sees."""
         passed = self.run_programs(self.policy.sample(problems, self.greedy))
         self.log("pass@1", passed.nanmean(), prog_bar=True, batch_size=len(problems))
 
     def transfer_batch_to_device(self, batch: Sequence[Problem], *_: object) -> Sequence[Problem]:
-        """Problems are text and stay where they are."""
+        """Return the problems: they are text and stay where they are."""
         return batch
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """AdamW on all weights."""
+        """Return AdamW on all weights."""
         return torch.optim.AdamW(self.policy.parameters(), lr=self.lr, betas=(0.9, 0.95), weight_decay=0.0)
 
 
@@ -125,7 +125,7 @@ class GRPOFromScratch(pl.LightningModule):
 
 
 def small_policy() -> CausalLM:
-    """A Llama of 650,000 parameters with random weights and the tokenizer of the task."""
+    """Return a Llama of 650,000 parameters with random weights and the tokenizer of the task."""
     config = {
         "model_type": "llama",
         "hidden_size": 128,

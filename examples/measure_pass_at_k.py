@@ -1,4 +1,4 @@
-"""pass@k of any causal language model on HumanEval and MBPP, every program run in the sandbox.
+"""Measure pass@k of any causal language model on HumanEval and MBPP, with every program run in the sandbox.
 
 ``python examples/measure_pass_at_k.py --model FOLDER_OR_HUB_ID --form instruct --samples 10``. Reads the two files
 from the folder $LIT_RL_DATA (humaneval/HumanEval.jsonl.gz, mbpp/mbpp.jsonl.gz); without it, data sets of a hub.
@@ -21,7 +21,7 @@ HUB = {"humaneval": "openai/openai_humaneval", "mbpp": "google-research-datasets
 def main(
     model: str, samples: int = 10, form: Any = "completion", max_tokens: int = 512, problems: int | None = None
 ) -> dict[str, Evaluation]:
-    """Print pass@1 and, from at least ten samples, pass@10 of both; how programs ended; return all of it."""
+    """Print and return pass@1 and, with at least ten samples, pass@10 of both tasks, and how programs ended."""
     policy = CausalLM(model)
     sampling = Sampling(num_samples=samples, temperature=0.8, top_p=0.95, max_tokens=max_tokens)
     source = {name: os.path.join(FOLDER, file) for name, file in FILES.items()} if FOLDER else HUB

@@ -19,12 +19,12 @@ from torch.optim import AdamW
 
 
 class NoPrinting(RewardTerm):
-    """-1 for a program that prints, on the word itself; else 0."""
+    """A reward term: -1 for a program that prints, on the word ``print(``; otherwise 0."""
 
     default_name = "no_printing"
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """One score per row; the span says which bytes of the text earned it."""
+        """Return one score per row; its span says which bytes of the text earned the score."""
         scores = []
         for text in completions.texts:
             start = text.encode().find(b"print(")
@@ -34,7 +34,7 @@ class NoPrinting(RewardTerm):
 
 
 def main(model: str, rollouts: int = 100, max_tokens: int = 40, folder: str = "runs/own_reward", **task: Any) -> PPO:
-    """Train a policy and a critic of its own."""
+    """Train a policy and a separate critic."""
     module = PPO(
         CausalLM(model),
         critic=SeparateCritic(),

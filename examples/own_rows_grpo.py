@@ -33,16 +33,16 @@ ROWS = [
 
 
 class MyRows(TaskDataModule):
-    """Functions to write; trained and measured on the same few rows, to see whether anything moves."""
+    """A task of functions to write; training and validation use the same few rows, to see whether anything moves."""
 
     name = "my_rows"
 
     def load_problems(self, split: str) -> list[Problem]:
-        """All problems of a split, in a fixed order."""
+        """Return all problems of a split, in a fixed order."""
         return [self.problem(row) for row in ROWS]
 
     def problem(self, row: dict[str, str]) -> Problem:
-        """One row: what the policy reads, and how its program is judged."""
+        """Turn one row into a problem: what the policy reads, and how its program is judged."""
         question = f"Write a Python function `{row['function']}` that returns {row['task']}."
         prompt = chat_messages(f"{question} Answer with one fenced block.")
         return Problem(row["function"], prompt, AssertTests(row["test"]))

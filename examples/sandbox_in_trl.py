@@ -16,7 +16,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 
 class PassesTests:
-    """Reward of TRL: 1 for a program that passes its tests, 0 for one that does not.
+    """A reward function for TRL: 1 for a program that passes its tests, 0 for one that does not.
 
     A program that the sandbox could not judge gets ``None``, which TRL leaves out of its group: a failure of the
     machine is no failure of the policy.
@@ -32,7 +32,7 @@ class PassesTests:
         self.problems, self.sandbox = problems, sandbox
 
     def __call__(self, completions: list[str], number: list[int], **columns: Any) -> list[float | None]:
-        """One reward per completion."""
+        """Return one reward per completion."""
         answered = [self.problems[row] for row in number]
         programs = [problem.program_prefix + text for problem, text in zip(answered, completions, strict=True)]
         outcomes = self.sandbox.judge_many(zip(programs, (problem.check for problem in answered), strict=True))

@@ -28,7 +28,7 @@ from torch.optim import AdamW
 
 
 def main(model: str, rollouts: int = 60, max_tokens: int = 40, **task: Any) -> Evaluation:
-    """Train on conversations of up to two turns; print what the second turn adds, and one that was repaired."""
+    """Train on conversations of up to two turns; print what the second turn adds, and a repaired conversation."""
     policy = CausalLM(model)
     repair = Repair(max_turns=2, max_message_tokens=128)
     data = Basics(**{"batch_size": 16, "num_public_cases": 3, "num_validation_problems": 52, **task})

@@ -1,6 +1,6 @@
 """Lightning modules that teach code-writing language models by running what they write.
 
-What a Python user types is here, loaded when it is first named: ``from lit_rl import GRPO, CausalLM, Sandbox``.
+The names that Python users need are here, each loaded at its first use: ``from lit_rl import GRPO, CausalLM``.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""``lit-rl`` and ``python -m lit_rl``: what needs neither torch nor Lightning is answered without loading them."""
+"""Run ``lit-rl`` or ``python -m lit_rl``, without loading torch and Lightning for verbs that need neither."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERBS_WITHOUT_TORCH = ("configs", "docs", "report", "show")
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Entry point of ``lit-rl``."""
+    """Run the command line ``lit-rl``."""
     arguments = list(sys.argv[1:] if args is None else args)
     if arguments in (["--version"], ["-V"]):
         print(f"lit-rl {__version__}")
@@ -31,7 +31,7 @@ def main(args: Sequence[str] | None = None) -> None:
         return
     if sys.stderr.isatty():
         print(f"lit-rl {__version__}: loading torch and Lightning", file=sys.stderr, flush=True)
-    # Imports make some 400,000 objects that stay: looking through them again and again would cost a second.
+    # Imports make some 400,000 objects that stay: collections that look through them would cost a second.
     gc.disable()
     try:
         from lit_rl.cli.main import main as run
@@ -43,7 +43,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def answer_early(arguments: Sequence[str]) -> bool:
-    """Print the help of a verb around a run, or fail for a verb or a configuration that cannot be read.
+    """Print the help of a verb around a run; exit if the verb is unknown or a configuration cannot be read.
 
     Returns:
         True if nothing is left to do.
@@ -83,7 +83,7 @@ def answer_without_torch(verb: str, arguments: Sequence[str]) -> None:
         exit_with_error("interrupted", status=130)
     except ArgumentError as error:
         exit_with_error(shorten_parser_message(str(error)), status=2)
-    except BrokenPipeError:  # `lit-rl show RUN | head`: who read has read enough
+    except BrokenPipeError:  # `lit-rl show RUN | head`: the reader has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:
         exit_with_error(str(error), status=1)

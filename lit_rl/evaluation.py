@@ -1,4 +1,4 @@
-"""pass@k of a policy on problems, without a trainer."""
+"""Estimate pass@k of a policy on problems, without a trainer."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Evaluation:
     Args:
         pass_at: pass@k by k, over the problems that could be judged; a row of several turns counts once, by the
             outcome of its last program.
-        verdicts: rows whose check runs programs, by the verdict of their last turn.
-        rollouts: completions and judgements, a batch each, in the order of the problems.
+        verdicts: number of rows whose check runs programs, by the verdict of their last turn.
+        rollouts: completions and judgements, one rollout per batch, in the order of the problems.
         pass_at_turn: pass@k by k after one turn, after two and so on; a row with fewer turns counts with its last turn.
             The last entry is ``pass_at``.
     """
@@ -60,14 +60,14 @@ def evaluate(
     Rows with an infrastructure failure are left out of pass@k.
 
     Args:
-        policy: policy to evaluate; loaded if it is not.
+        policy: policy to evaluate; loaded if it is not loaded yet.
         problems: problems to solve, such as ``Basics().problems("validation")``.
         sampling: sampling settings; ``num_samples`` completions per problem.
         sandbox: runs the programs and stays open; ``None`` only for tasks without programs.
-        engine: engine that samples; by default this process does.
+        engine: engine that samples; by default this process samples.
         environment: answers the policy between turns; by default each problem gets one turn, as do problems that
             the environment rejects.
-        ks: the k of pass@k, each at most ``num_samples``.
+        ks: the values of k for pass@k, each at most ``num_samples``.
         batch_size: problems sampled at the same time.
         seed: seed of the samples.
     """

@@ -1,7 +1,7 @@
-"""Files that somebody else may have made: regular ones only, and no more of one than its size allows.
+"""Read files that somebody else may have made: only regular files, and only as much as their size allows.
 
 A name in the folder of a run may lead to a device or a pipe, which never end. A gzip file may expand to a thousand
-times its size, and YAML whose lists name each other to far more.
+times its size, and YAML whose aliases repeat lists may expand to far more.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def max_unpacked_bytes(packed_bytes: int) -> int:
-    """Return the number of bytes to which so many bytes of gzip may expand: 64 MiB, and 50 times their size."""
+    """Return the largest number of bytes to which a gzip file may expand: 64 MiB plus 50 times its size."""
     return _FREE_BYTES + _MAX_TIMES * packed_bytes
 
 
 def decompression_bomb_error(path: Path) -> UsageError:
-    """The error for a file that expands to more."""
+    """Return the error for a file that expands to more than :func:`max_unpacked_bytes`."""
     return UsageError(
         f"{path} expands to more than {_FREE_BYTES >> 20} MiB and {_MAX_TIMES} times its size, like a "
         "decompression bomb: unpack it with gunzip if you trust it"
@@ -41,7 +41,7 @@ def decompression_bomb_error(path: Path) -> UsageError:
 
 
 def open_text_or_gzip(path: Path, encoding: str) -> TextIO:
-    """Open a regular file, or what a gzip file expands to, to read its text."""
+    """Open a regular file to read its text; a gzip file is unpacked while it is read."""
     file = open_regular(path)
     return io.TextIOWrapper(
         io.BufferedReader(_BoundedGzipReader(path, file)) if path.suffix == ".gz" else file, encoding
@@ -49,10 +49,10 @@ def open_text_or_gzip(path: Path, encoding: str) -> TextIO:
 
 
 def load_bounded_yaml(text: str) -> Any:
-    """Return what YAML holds, unless its aliases repeat parts of it until there are millions of values."""
+    """Return the value of a YAML text; raise UsageError if aliases repeat its parts into a million values."""
     value = yaml.safe_load(text)
     if _count(value, {}) > _MAX_VALUES:
-        raise UsageError(f"YAML with aliases holds more than {_MAX_VALUES:,} values: write them out, or use fewer")
+        raise UsageError(f"YAML with aliases holds more than {_MAX_VALUES:,} values: write aliases out, or use fewer")
     return value
 
 
@@ -64,7 +64,7 @@ def _count(value: Any, counts: dict[int, int]) -> int:
 
 
 class _BoundedGzipReader(io.RawIOBase):
-    """Bytes of a gzip file, at most as many as its size allows."""
+    """A reader of a gzip file that raises after as many bytes as the file's size allows."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path, self._packed = path, file

@@ -1,4 +1,4 @@
-"""Loading at the first use: of public names of a package, and of packages that an extra brings."""
+"""Load at their first use the public names of a package, and packages that an extra brings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from types import ModuleType
 def lazy_exports(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, read from the imports in its source.
 
-    Imports under ``if TYPE_CHECKING:`` happen when their name is first used, all others as they stand.
+    Imports under ``if TYPE_CHECKING:`` happen when their name is first used, all other imports where they stand.
 
     Args:
-        package: its ``__name__``.
-        file: its ``__file__``.
+        package: ``__name__`` of the package.
+        file: ``__file__`` of the package.
     """
     statements = ast.parse(Path(file).read_text("utf-8")).body
     later = [one for block in statements if isinstance(block, ast.If) for one in block.body]
@@ -40,5 +40,5 @@ def load_extra(module: str, needed_by: str, extra: str) -> ModuleType:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{needed_by} needs the package {error.name}: pip install 'lit-rl[{extra}]'", name=error.name
+            f"{needed_by} needs the package {error.name}: run pip install 'lit-rl[{extra}]'", name=error.name
         ) from error

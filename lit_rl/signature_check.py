@@ -1,4 +1,4 @@
-"""Compares arguments with the constructors' signatures: in Python, and in configurations before anything is built.
+"""Compare arguments with the constructors' signatures: in Python, and in configurations before anything is built.
 
 :func:`check_and_convert` also accepts what is meant: a hub id or folder for a policy, keys and values for a group of
 settings, a generator for a list, a dtype of torch for its name.
@@ -48,10 +48,10 @@ _REDIRECT_HINTS = {
     "timeout": "write timeout_seconds of the check, such as AssertTests(..., timeout_seconds=2.0)",
 }
 _TEXT_SHORTHANDS = {"Policy": ("lit_rl.models.CausalLM", "model")}
-"""Classes in whose place a text stands for an object of another class with this argument."""
+"""Classes for which a text may be given: it becomes this argument of an object of another class."""
 
 _WRITTEN = {int: re.compile(r"[+-]?\d+"), float: re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")}
-"""Texts that a configuration may have for numbers: what PyYAML or quotes made a text, the parser reads as a number."""
+"""Texts that a configuration may have for numbers: the parser reads them as numbers, even if PyYAML does not."""
 _LISTS = (list, tuple, Sequence, Iterable)
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -61,9 +61,9 @@ class Limit:
     """Limits of an argument, beside its type: ``Annotated[int, Limit("at least 1", lambda value: value >= 1)]``.
 
     Args:
-        words: what it takes, for messages.
-        takes: whether a value of the type is within the limits.
-        remedy: what to do with another one.
+        words: description of the allowed values, for messages.
+        takes: function that says whether a value of the type is within the limits.
+        remedy: what to do if a value is not.
     """
 
     words: str
@@ -85,8 +85,8 @@ class CommandLineText(str):
     """A value as it was typed on a command line: a text, or YAML where another type is wanted."""
 
     def parse_yaml(self) -> Any:
-        """Return what YAML reads; a text that is no YAML stays one."""
-        import yaml  # a sandbox starts without it
+        """Return the value that YAML reads; a text that is not YAML stays a text."""
+        import yaml  # here, since a sandbox starts without yaml
 
         try:
             return yaml.safe_load(self)
@@ -95,7 +95,7 @@ class CommandLineText(str):
 
 
 class TypedArguments:
-    """Base of classes that compare the arguments of their constructor with its annotations, as YAML does anyway.
+    """Base of classes that compare the arguments of their constructor with its annotations, as for configurations.
 
     A constructor of a class outside this package is left alone: its annotations are its author's business.
     """
@@ -113,9 +113,9 @@ class TypedArguments:
 
 
 def typed_dataclass(cls: type[Group]) -> type[Group]:
-    """Class decorator for a dataclass whose fields are keys in a configuration: the same check.
+    """Check the arguments of a dataclass whose fields are keys in a configuration (a class decorator).
 
-    With a base that is no dataclass the parser of configurations would ask for a ``class_path``.
+    With :class:`TypedArguments` as a base, the parser of configurations would ask for a ``class_path``.
     """
     cls.__init__ = _checked_constructor(cls.__init__, cls)  # type: ignore[method-assign]
     return cls
@@ -157,7 +157,7 @@ def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Paramete
 
 @cache
 def constructor_parameters(cls: Any) -> Mapping[str, inspect.Parameter]:
-    """The arguments of a class with their types, and those of its bases to which its ``**kwargs`` go."""
+    """Return the arguments of a class with their types, and those of the bases that its ``**kwargs`` go to."""
     known: dict[str, inspect.Parameter] = {}
     for base in inspect.getmro(cls):
         if "__init__" in vars(base):
@@ -173,7 +173,7 @@ def constructor_parameters(cls: Any) -> Mapping[str, inspect.Parameter]:
 
 @cache
 def _type_hints(what: Any) -> dict[str, Any]:
-    """Return the types of arguments; none where a name is imported for type checkers only."""
+    """Return the types of arguments; empty if a name is imported only for type checkers."""
     try:
         return get_type_hints(what, include_extras=True)
     except (NameError, TypeError):
@@ -181,14 +181,14 @@ def _type_hints(what: Any) -> dict[str, Any]:
 
 
 def check_and_convert(value: Any, hint: Any, path: str, *, config: bool = False, default: Any = None) -> Any:
-    """Return a value as an annotation wants it.
+    """Return a value in the form that an annotation asks for.
 
     Args:
-        value: an object; in a configuration what YAML holds, with a class as its name or ``{class_path: ...}``.
+        value: an object; in a configuration, what YAML holds, where a class is its name or ``{class_path: ...}``.
         hint: the annotation; a type that cannot be looked into takes anything.
         path: names the value in messages.
-        config: whether the value is of a configuration, whose parts nothing has built yet.
-        default: of the argument; its class is meant where keys come without one.
+        config: whether the value comes from a configuration, whose parts are not built yet.
+        default: the argument's default, whose class is meant if keys come without a class.
     """
     kinds, reasons, remedies = list(union_members(hint)), list[UsageError](), list[str]()
     words = [kind for kind in kinds if str(get_origin(kind)) == str(Literal)]  # first: a word is no hub id
@@ -206,7 +206,7 @@ def check_and_convert(value: Any, hint: Any, path: str, *, config: bool = False,
 
 
 class _TypeMismatch(Exception):
-    """A value is of another type; the argument says what to do, if that is known."""
+    """A value has another type; the exception's argument says what to do, if that is known."""
 
 
 def has_type(value: Any, hint: Any) -> bool:
@@ -289,7 +289,7 @@ def _as_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> An
 
 
 def _check_list(value: Any, home: Any, inner: Sequence[Any], path: str, config: bool) -> Any:
-    """Check several values; a generator becomes a list."""
+    """Check a value for a list; a generator becomes a list."""
     if isinstance(value, Iterator) and home is not Iterable:
         value = list(value)
     if isinstance(value, Mapping | str | bytes) or not isinstance(value, Iterable if home is Iterable else Sequence):
@@ -329,7 +329,7 @@ def _check_callable(value: Any, kind: Any) -> Any:
 
 
 def _is_model_source(value: Any, home: type) -> bool:
-    """Return whether a text is a hub id or a folder, and no name of a class."""
+    """Return whether a text is a hub id or a folder, and not the name of a class."""
     if isinstance(value, PathLike):
         return True
     if not isinstance(value, str):
@@ -346,15 +346,15 @@ def _is_model_source(value: Any, home: type) -> bool:
 def check_and_convert_arguments(
     cls: Any, given: Mapping[Any, Any], path: str, *, config: bool = True, of: type | None = None, skip: int = 0
 ) -> dict[str, Any]:
-    """Check the arguments that a class is given by key; return them as its constructor wants them.
+    """Check the keyword arguments for a class; return them in the form that its constructor asks for.
 
     Args:
         cls: the class.
-        given: its arguments.
-        path: of the part in the configuration.
+        given: arguments for the class.
+        path: names the class in messages.
         config: see :func:`check_and_convert`.
-        of: what the class is one of: others of its kind may have an argument that this one lacks.
-        skip: the first arguments that come from elsewhere.
+        of: base of the class: other classes with this base may have an argument that the class lacks.
+        skip: number of first arguments that come from elsewhere.
     """
     known = dict(list(constructor_parameters(cls).items())[skip:])
     found: dict[str, Any] = {}
@@ -391,9 +391,9 @@ def _class_as_key_hint(key: Any) -> str:
 
 
 def _suggestion(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
-    """Return what to write in place of an argument that is unknown, to append to a message.
+    """Return what to write in place of an unknown argument, to append to a message.
 
-    With a path it is a key as a configuration has it, without one an argument as Python has it.
+    With a path, this is a key of a configuration; without a path, an argument in Python.
     """
     groups = {key: getattr(one.default, "__dataclass_fields__", {}) for key, one in known.items()}
     place = OTHER_NAMES.get(name) or next((f"{group}.{name}" for group in groups if name in groups[group]), "")
@@ -498,7 +498,7 @@ _PUBLIC_MODULES = (
 
 
 def _import_error_text(error: BaseException) -> str:
-    """Return an error of an import with the file and line of the user's that it is about."""
+    """Return the text of an import error with the user's file and line that the error is about."""
     where, trace = "", error.__traceback__
     while trace is not None:
         file = Path(trace.tb_frame.f_code.co_filename)
@@ -510,7 +510,7 @@ def _import_error_text(error: BaseException) -> str:
 
 @cache
 def classes_by_name() -> Mapping[str, type]:
-    """The public classes of this package by name."""
+    """Return the public classes of this package by name."""
     found: dict[str, type] = {}
     for home in _PUBLIC_MODULES:
         module = import_module(f"lit_rl.{home}")
@@ -535,7 +535,7 @@ def _class_examples_hint(home: type) -> str:
 
 
 def _accepts_any_keyword(cls: Any) -> bool:
-    """Return whether a class hands on keyword arguments that no base of it names."""
+    """Return whether a class passes on keyword arguments that none of its bases names."""
     constructors = [vars(base)["__init__"] for base in inspect.getmro(cls) if "__init__" in vars(base)]
     for one in constructors:
         if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(one).parameters.values()):

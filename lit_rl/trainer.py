@@ -45,7 +45,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     # Rollouts differ in length; a step is a rollout, and each one is worth a point on the curves.
     "log_every_n_steps": 1,
     "num_sanity_val_steps": 0,
-    # Intervals are counted in rollouts over all epochs; without one, a run validates at the end of each epoch.
+    # Intervals count rollouts over all epochs; without an interval, a run validates at the end of each epoch.
     "check_val_every_n_epoch": None,
     # Problems are dealt out to ranks by ProblemLoader, without duplicates.
     "use_distributed_sampler": False,
@@ -54,19 +54,19 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_model_summary": False,
     "default_root_dir": "runs",
 }
-"""Trainer defaults that rollouts change from Lightning's; the command line uses the same."""
+"""Trainer settings whose defaults differ from Lightning's because of rollouts, also on the command line."""
 
 
 _RECORDERS = (TensorBoardLayout, CompletionWriter, RunRecord)
 
 
 def _with_lightning_signature(method: Any) -> Callable[[Any], Any]:
-    """Give a method the signature and the description of Lightning's, which the command line reads."""
+    """Give a method the signature and description of Lightning's method, which the command line reads."""
     return wraps(method)
 
 
 class Trainer(pl.Trainer):
-    """``lightning.pytorch.Trainer`` with :data:`TRAINER_DEFAULTS`, ended by the module's own limits.
+    """``lightning.pytorch.Trainer`` with :data:`TRAINER_DEFAULTS`, whose runs end by the module's own limits.
 
     Epochs have no end unless ``max_epochs`` or ``max_steps`` is given: modules count rollouts (``max_rollouts``) or
     updates (``max_updates``). A ``val_check_interval`` counts rollouts or updates over all epochs.
@@ -102,7 +102,7 @@ class Trainer(pl.Trainer):
         return any(isinstance(one, kind) for one in self.callbacks)  # type: ignore[attr-defined]
 
     def _add_missing_callbacks(self, *kinds: type[pl.Callback]) -> None:
-        """Add a callback of each kind of which there is none, after those that record and before those that save."""
+        """Add a callback of each missing kind, after the callbacks that record and before those that save."""
         callbacks: list[pl.Callback] = self.callbacks  # type: ignore[attr-defined]
         place = max((at for at, one in enumerate(callbacks, 1) if isinstance(one, _RECORDERS)), default=0)
         callbacks[place:place] = [kind() for kind in kinds if not self._has_callback(kind)]
@@ -127,15 +127,15 @@ class Trainer(pl.Trainer):
             super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
 
     def lock_and_resolve_checkpoint(self, ckpt_path: Any) -> Any:
-        """Return the checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for.
+        """Return the checkpoint that a fit begins with: the newest in a run's folder or, without one, ``ckpt_path``.
 
-        The folder is claimed; a second call returns what the first one did.
+        This claims the folder; a second call returns what the first call returned.
         """
         savers = checkpointing_callbacks(self)
         if any(saver.is_prepared for saver in savers):
             return ckpt_path
         if not any(saver.run_folder.checkpoints() for saver in savers):
-            # Before the folder is claimed, which an error would leave claimed.
+            # Before the folder is claimed, since an error would leave the folder claimed.
             ckpt_path = resolve_checkpoint(ckpt_path, self)
         for saver in savers:
             ckpt_path = saver.lock_and_resolve_checkpoint(self, ckpt_path)
@@ -168,7 +168,7 @@ class Trainer(pl.Trainer):
         self, verb: str, model: Any, ckpt_path: Any, options: dict[str, Any], dataloaders: Any
     ) -> Any:
         data = options.get("datamodule")
-        if data is None and isinstance(dataloaders, pl.LightningDataModule):  # by position
+        if data is None and isinstance(dataloaders, pl.LightningDataModule):  # the task was given by position
             data = options["datamodule"] = dataloaders
             dataloaders = None
         model = unwrap_and_check_module(verb, model, dataloaders if data is None else data)
@@ -187,7 +187,7 @@ class Trainer(pl.Trainer):
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Refuse settings of Lightning that have no effect, or a wrong one, under manual optimization."""
     check_strategy(settings.get("strategy", "auto"))
-    if fault := precision_fault(settings.get("precision")):  # Lightning takes another one on a CPU
+    if fault := precision_fault(settings.get("precision")):  # Lightning takes another precision on a CPU
         raise UsageError(fault)
     ours = {("gradient_clip_val", 0): "gradient_clip_norm", ("accumulate_grad_batches", 1): "microbatch_size"}
     for (name, unused), setting in ours.items():
@@ -196,7 +196,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 
 
 def run_dir_settings(run_dir: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Trainer settings that follow from the folder of a run: checkpoints in it, logs in a version below it."""
+    """Return the settings that follow from the folder of a run: checkpoints in it, logs in a version below it."""
     callbacks = _callbacks_in(settings)
     savers = [one for one in callbacks if isinstance(one, Checkpointing)]
     if not savers and settings.get("enable_checkpointing") is not False:
@@ -217,14 +217,14 @@ def _callbacks_in(settings: Mapping[str, Any]) -> list[pl.Callback]:
 
 
 def dependent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Trainer settings that follow from others: of the end, screen, logs, validation, checkpoints and ``barebones``."""
+    """Return trainer settings that follow from others: end, validation, checkpoints, ``barebones``, logs and screen."""
     callbacks = _callbacks_in(settings)
     changed: dict[str, Any] = {}
     if all(settings.get(name) in (None, -1) for name in ("max_epochs", "max_steps", "max_time")):
         changed["max_epochs"] = -1
     if settings.get("check_val_every_n_epoch") is None and isinstance(settings.get("val_check_interval"), float | None):
         changed["check_val_every_n_epoch"] = 1
-    if settings.get("enable_checkpointing") is None:  # none of Lightning's own, which nothing here resumes from
+    if settings.get("enable_checkpointing") is None:  # not Lightning's own, from which nothing here resumes
         changed["enable_checkpointing"] = any(isinstance(one, Checkpoint) for one in callbacks)
     if settings.get("barebones"):
         changed["log_every_n_steps"] = 0
@@ -251,9 +251,9 @@ _LOADERS = {
 
 def unwrap_and_check_module(verb: str, model: Any, data: Any) -> Any:
     """Check that a verb is given a module and then a task, which are easily swapped; return the module."""
-    model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
+    model = getattr(model, "_orig_mod", model)  # undo torch.compile: rollouts are no graph
     if model is not None and (isinstance(model, Policy) or not isinstance(model, torch.nn.Module)):
-        remedy = "swap the two" if isinstance(data, torch.nn.Module) else ""
+        remedy = "swap the two arguments" if isinstance(data, torch.nn.Module) else ""
         remedy = f"give an object of the class, {model.__name__}(...)" if isinstance(model, type) else remedy
         raise ArgumentError(verb, "a module first, such as GRPO(...), then a task", short_repr(model), remedy)
     is_list = isinstance(data, list) and all(isinstance(one, Problem) for one in data)
@@ -298,14 +298,14 @@ _LOGGERS = (
 
 
 _LIBRARIES = "lightning|torch|transformers|peft|jsonargparse|tensorboard"
-"""Beginnings of the names of modules whose warnings stay warnings under ``-W error``: a user cannot mend them."""
+"""Beginnings of the names of modules whose warnings stay warnings under ``-W error``."""
 
 _SEEN_WARNINGS: set[tuple[str, str]] = set()
-"""Packages and the warnings that they gave."""
+"""Pairs of a package and a warning that it gave."""
 
 
 def silence_lightning() -> None:
-    """Silence these messages and warnings; all others are kept."""
+    """Silence the messages and warnings listed above; all others are kept."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if any(action == "error" and module is None for action, _, _, module, _ in warnings.filters):
         warnings.filterwarnings("default", module=_LIBRARIES)
@@ -322,10 +322,10 @@ def silence_lightning() -> None:
 def _one_line_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """A warning with the package that gives it; another package's is shown once, even where filters are reset."""
+    """Return a warning with its package; other packages' warnings are shown once, even if filters are reset."""
     if not {"lit_rl", "callbacks", "site-packages"} & {*Path(filename).parts}:
         return f"{filename}:{lineno}: {category.__name__}: {message}\n"
-    # The package whose code warns, which may blame the line that called it.
+    # Find the package whose code warns: the warning may blame the line that called this code.
     frame, package, text = sys._getframe(1), "warnings", " ".join(str(message).split())
     while frame.f_back is not None and package in ("warnings", "logging", "lightning_utilities"):
         frame = frame.f_back
@@ -342,7 +342,7 @@ def _is_wanted(record: logging.LogRecord) -> bool:
 
 
 def resolve_checkpoint(name: Any, trainer: Any) -> Any:
-    """Return the checkpoint asked for: a path, the last of a run's folder, or ``last`` or ``best`` of this run.
+    """Return the checkpoint that is asked for by a path, a run's folder, or ``last`` or ``best`` of this run.
 
     ``None``, remote paths and the names of Lightning's own checkpoints stay as they are.
     """
@@ -357,9 +357,9 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
     else:  # Lightning would train from the start
         raise UsageError(
             f"ckpt_path {name} needs the callback lit_rl.callbacks.Checkpointing: "
-            "add it, or give a path or the folder of a run"
+            "add the callback, or give the path of a checkpoint or of a run's folder"
         )
-    read_checkpoint(found, lazily=True)  # or say what is wrong with it
+    read_checkpoint(found, lazily=True)  # raises if the checkpoint is faulty
     if found != Path(name):
         rank_zero_info(f"{name} is the checkpoint {found}")
     return str(found)
@@ -372,6 +372,6 @@ def warn_about_untrained_weights(trainer: Any, module: Any) -> None:
     newest = [path for saver in checkpointing_callbacks(trainer) for path in saver.run_folder.checkpoints()[-1:]]
     policy = module.policy
     if newest:
-        rank_zero_warn(f"this measures the initial policy, not {newest[0]}: to measure that, add --ckpt_path last")
+        rank_zero_warn(f"this measures the initial policy: to measure {newest[0]}, add --ckpt_path last")
     elif isinstance(policy, CausalLM) and policy.config is not None and policy.model is None:
-        rank_zero_warn("this measures random weights: give --ckpt_path or model.policy.model to measure others")
+        rank_zero_warn("this measures random weights: give --ckpt_path or model.policy.model to measure other weights")

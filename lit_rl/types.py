@@ -40,8 +40,8 @@ class Problem:
         check: how a program is judged.
         public_check: what an environment may show the policy, such as the examples in the prompt. Feedback between
             turns uses this check and never the hidden tests of ``check``; ``None`` if the task shows none.
-        program_prefix: source put before the completion to make the whole program: the prompt in completion
-            form, where the policy continues it; imports and helpers that tests need in instruct form.
+        program_prefix: source put before the completion to make the whole program: in completion form, the prompt,
+            which the policy continues; in instruct form, imports and helpers that tests need.
         starter_code: what the answer must build on, for display and for prompts.
         reference: source of a correct program, if the task has one.
         stop_strings: the completion ends before the first of these.
@@ -125,7 +125,7 @@ class Sampling:
 
     @property
     def filters(self) -> str:
-        """Settings that exclude tokens and so make the sampler's probabilities not the policy's; empty if none."""
+        """Settings that exclude tokens, so that the sampler's probabilities are not the policy's; empty if none."""
         is_filtered = self.top_k or self.top_p < 1
         return f"top_k={self.top_k} and top_p={self.top_p} exclude tokens" if is_filtered else ""
 
@@ -162,11 +162,11 @@ class Generation:
     """Answer of an engine to a :class:`Request`.
 
     Args:
-        row: the request's.
+        row: row of the request.
         ids: the sampled ids, at least one; EOS and the tokens of a stop string included.
         logprobs: log-probability of each id (nats), under the distribution that it was drawn from.
         reason: why the completion ended.
-        weights_version: the policy's ``version`` that its tokens were sampled with; the lowest, if there were several.
+        weights_version: ``version`` of the policy that sampled the tokens; the lowest, if there were several.
     """
 
     row: int
@@ -180,11 +180,11 @@ ByteSpan = tuple[int, int]
 
 
 class ByteSpans(Sequence[ByteSpan]):
-    """The ``(start, end)`` byte spans of tokens, in order; reads as a tuple of pairs and equals one.
+    """The ``(start, end)`` byte spans of tokens, in order; reads like a tuple of pairs, and equals that.
 
     Args:
         starts: [T] int64 on the CPU, first byte of each token.
-        ends: [T] int64 on the CPU, byte after its last.
+        ends: [T] int64 on the CPU, byte after the last one of each token.
 
     Example:
         >>> spans = ByteSpans.of([(0, 2), (2, 5)])
@@ -200,14 +200,14 @@ class ByteSpans(Sequence[ByteSpan]):
 
     @classmethod
     def of(cls, spans: Sequence[ByteSpan]) -> ByteSpans:
-        """The given pairs."""
+        """Return the spans of the given pairs."""
         if isinstance(spans, ByteSpans):
             return spans
         pairs = int64_tensor(chain.from_iterable(spans)).view(-1, 2)
         return cls(pairs[:, 0], pairs[:, 1])
 
     def cut(self, start: int, size: int, num_more: int) -> ByteSpans:
-        """The same tokens in a part of the text: those after it, and this many more, are empty at its end."""
+        """Return spans in a part of the text; tokens after it, and ``num_more`` others, are empty at its end."""
         more = self.starts.new_full((num_more,), size)
         starts, ends = (self.starts - start).clamp(max=size), (self.ends - start).clamp(max=size)
         return ByteSpans(torch.cat([starts, more]), torch.cat([ends, more]))
@@ -240,7 +240,7 @@ class ByteSpans(Sequence[ByteSpan]):
 
 
 def int64_tensor(numbers: Iterable[int]) -> Tensor:
-    """[T] int64 of numbers, several times faster than ``torch.tensor`` of a list."""
+    """Return numbers as [T] int64, several times faster than ``torch.tensor`` does it from a list."""
     held = array("q", numbers)
     return torch.frombuffer(held, dtype=torch.int64) if held else torch.zeros(0, dtype=torch.int64)
 
@@ -250,14 +250,14 @@ class Turn:
     """One turn of the policy.
 
     Args:
-        start: column of its first token in the completion.
-        end: column after its last.
-        text: decoded, without EOS and cut at the stop string.
+        start: column of the turn's first token in the completion.
+        end: column after the turn's last token.
+        text: decoded text, without EOS and cut at the stop string.
         token_byte_spans: entry t is the ``(start, end)`` byte span of the turn's token t in the UTF-8 of the text.
             Tokens beyond the text (EOS, a cut stop string) have an empty span at its end.
-        stop_reason: why it ended.
-        in_thought: whether the prompt before it opened a thought (``<think>``), so that it begins inside one: what
-            precedes the end of the thought is no answer.
+        stop_reason: why the turn ended.
+        in_thought: whether the prompt before the turn opened a thought (``<think>``), so that the turn begins inside
+            the thought. Text before the end of the thought is no answer.
     """
 
     start: int
@@ -281,13 +281,13 @@ class Completions:
         prompt_ids: [N, P] int64, padded on the left.
         prompt_mask: [N, P] bool.
         completion_ids: [N, T] int64, the ids themselves as they were sampled or read, padded on the right.
-        completion_mask: [N, T] bool, tokens that the policy chose, EOS included: those that loss and credit are about.
-            It may have holes.
+        completion_mask: [N, T] bool, tokens that the policy chose, EOS included, to which loss and credit apply. The
+            mask may have holes.
         token_mask: [N, T] bool, True for tokens and False for padding: for attention and positions.
-        sampler_logprobs: [N, T] nats, of the sampler at its temperature; 0 where the policy chose nothing.
-        turns: N tuples of what the policy said, in order, at least one each.
-        group_ids: [N] int64; rows of one group answer the same prompt and are compared. They need not be adjacent, nor
-            need groups have the same size.
+        sampler_logprobs: [N, T] nats under the sampler at its temperature; 0 where the policy chose nothing.
+        turns: N tuples of the policy's turns, in order, at least one turn each.
+        group_ids: [N] int64; rows of one group answer the same prompt and are compared. They need not be adjacent, and
+            groups may differ in size.
         weights_versions: N numbers, the lowest version of the weights that sampled each row; empty where nothing was
             sampled.
     """
@@ -319,7 +319,7 @@ class Completions:
         group_size: int = 1,
         weights_versions: tuple[int, ...] = (),
     ) -> Completions:
-        """Rows of one turn each, prompt-major: the rows of a prompt are adjacent."""
+        """Build rows of one turn each, prompt-major: the rows of a prompt are adjacent."""
         rows = zip(completion_mask.sum(-1).tolist(), texts, token_byte_spans, stop_reasons, strict=True)
         return cls(
             problems=problems,
@@ -377,14 +377,14 @@ class Completions:
         return self.token_mask.sum(-1)
 
     def rows_by_group(self) -> dict[int, list[int]]:
-        """Rows of each group by its number, groups in the order of their first rows."""
+        """Return the rows of each group by the group's number, in the order of the groups' first rows."""
         rows: dict[int, list[int]] = {}
         for row, number in enumerate(self.group_ids.tolist()):
             rows.setdefault(number, []).append(row)
         return rows
 
     def trim(self) -> Completions:
-        """The same completions without columns that are padding in every row."""
+        """Return the same completions without columns that are padding in every row."""
         host = self.on_host
         num_prompt = int(host.prompt_mask.sum(-1).max()) if len(self) else 0
         width = int(host.token_counts.max()) if len(self) else 0
@@ -402,7 +402,7 @@ class Completions:
         return trimmed
 
     def select(self, rows: Sequence[int] | Tensor) -> Completions:
-        """The given rows, in the given order, on the same device."""
+        """Return the given rows, in the given order, on the same device."""
         index = torch.as_tensor(rows, dtype=torch.long)
         chosen = _select_rows(self, index)
         if self.on_host is not self:
@@ -417,12 +417,12 @@ class Program:
     Args:
         source: what is executed: the problem's prefix, if any, then the extracted text.
         start: first byte of the extracted text in the UTF-8 of the completion.
-        end: byte after its last.
+        end: byte after the last one.
         prefix_lines: lines of ``source`` that come from the prefix, not from the completion. Line k of
             ``source`` is line ``k - prefix_lines`` of the extracted text.
-        fenced: whether it stood in a fenced block.
-        removed: bytes of indentation left out at the start of each line of the extracted text, as of a block in a
-            list; empty if none were.
+        fenced: whether the text stood in a fenced block.
+        removed: number of bytes of indentation that were removed from each line of the extracted text, such as that of
+            a block in a list; empty if none were.
     """
 
     source: str
@@ -444,21 +444,21 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Experience:
-    """All tensors that one update uses. ``None`` where an algorithm does not use a field.
+    """All tensors that one update uses; a field that the algorithm does not use is ``None``.
 
     Args:
         completions: what was sampled.
-        rewards: [N] reward of each completion, before any KL.
-        row_mask: [N] bool; False for rows that leave the loss (no reward, or cut under ``mask_truncated``).
+        rewards: [N] rewards of the completions, before any KL.
+        row_mask: [N] bool; False for rows that do not count in the loss (no reward, or cut under ``mask_truncated``).
         advantages: [N, T]; zero outside the mask.
-        old_logprobs: [N, T] nats before the first update: by the training forward, or of the sampler for stale rows
-            without a correction; ``None`` where nothing reads them.
+        old_logprobs: [N, T] nats before the first update: from the training forward or, for stale rows without a
+            correction, from the sampler; ``None`` if nothing reads them.
         ref_logprobs: [N, T] nats under the reference.
-        token_rewards: [N, T] credit minus the KL, where that is in the reward, and in PPO.
-        old_values: [N, T] critic's values before the update, reward units.
+        token_rewards: [N, T] credit, minus the KL if it is in the reward; only with such a KL, and in PPO.
+        old_values: [N, T] the critic's values before the update, reward units.
         returns: [N, T] the critic's target, reward units.
         teacher_mask: [N, T] bool, tokens that a teacher corrects.
-        teacher_inputs: the same N rows as the teacher reads them: with prompts that may tell more.
+        teacher_inputs: the same N rows as the teacher reads them, with prompts that may tell more.
     """
 
     completions: Completions
@@ -477,7 +477,7 @@ class Experience:
         return len(self.completions)
 
     def trim(self) -> Experience:
-        """The same rows without completion columns that are padding in every row."""
+        """Return the same rows without completion columns that are padding in every row."""
         completions = self.completions.trim()
         num_tokens = completions.completion_ids.shape[1]
         columns: dict[str, Any] = {
@@ -493,13 +493,13 @@ class Experience:
         return self.completions.completion_mask & self.row_mask[:, None]
 
     def select(self, rows: Sequence[int] | Tensor) -> Experience:
-        """The given rows, in the given order."""
+        """Return the given rows, in the given order."""
         index = torch.as_tensor(rows, dtype=torch.long)
         return _select_rows(self, index)
 
 
 def _select_rows(batch: Rows, index: Tensor) -> Rows:
-    """Rows of every field: tensors and tuples are indexed, what is empty stays so."""
+    """Return the rows of every field: tensors and tuples are indexed, empty fields stay empty."""
     chosen: dict[str, Any] = {}
     for item in fields(batch):
         value = getattr(batch, item.name)

@@ -193,7 +193,7 @@ def test_python_takes_the_best_checkpoint_of_an_ended_run_and_says_which(
     assert cli.model.clock.count == int((tmp_path / "run" / "best.ckpt").resolve().stem[-1])
     with pytest.raises(FileNotFoundError, match=r"no best checkpoint in .*new: train first"):
         trainer(tmp_path / "new").fit(cli.model, datamodule=cli.datamodule, ckpt_path="best")
-    with pytest.raises(UsageError, match=r"ckpt_path last needs .*Checkpointing: add it, or give a path"):
+    with pytest.raises(UsageError, match=r"ckpt_path last needs .*Checkpointing: add the callback, or give the path"):
         Trainer(**settings).fit(cli.model, datamodule=cli.datamodule, ckpt_path="last")
 
 

@@ -141,7 +141,7 @@ def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest
         "model.rewards.terms.SortingReward.weight: 1.0 -> 2.0, in force from now on",
         "model.sampling.num_samples: 2 -> 4, in force from now on",
         "model.update.lr_scheduler.total_iters: 9 -> 8, in force from now on",
-        "model.update.optimizer.lr: 0.1 -> 0.01, ignored: the checkpoint's optimizer keeps its own",
+        "model.update.optimizer.lr: 0.1 -> 0.01, ignored: the checkpoint's optimizer keeps its own value",
         "model.max_rollouts: 1 -> 2, in force from now on",
     ]
     caplog.clear()

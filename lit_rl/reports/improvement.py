@@ -16,10 +16,10 @@ _Z = 1.96  # 95%
 
 
 def wilson_interval(share: float, count: float) -> tuple[float, float]:
-    """The 95% interval of a share of so many trials by Wilson: 0 of 240 is 0 to 0.016.
+    """Return Wilson's 95% interval of a share of ``count`` trials: 0 of 240 gives 0 to 0.016.
 
-    Shares of a problem's samples vary less between problems than single verdicts do: with the number of problems, the
-    interval of pass@k is right or too wide.
+    If ``count`` is the number of problems, the interval of pass@k is right or too wide, since shares of a problem's
+    samples vary less between problems than single verdicts do.
     """
     scale = 1 + _Z**2 / count
     centre = (share + _Z**2 / (2 * count)) / scale
@@ -28,7 +28,7 @@ def wilson_interval(share: float, count: float) -> tuple[float, float]:
 
 
 def t_quantile(freedom: float) -> float:
-    """The 97.5% quantile of Student's t, within 1% from 3 degrees of freedom on; from 1 to 3 it is up to 25% too small.
+    """Return Student's t at 97.5%, within 1% from 3 degrees of freedom on; from 1 to 3 it is up to 25% too small.
 
     Source:
         Abramowitz and Stegun, 26.7.5
@@ -39,7 +39,7 @@ def t_quantile(freedom: float) -> float:
 
 
 def format_with_interval(share: float, count: float | None) -> str:
-    """Return a share of ``count`` trials with its 95% interval; without a count, the number alone."""
+    """Return a share of ``count`` trials with its 95% interval; without a count, the share alone."""
     if not count:
         return format_number(share, 3)
     low, high = wilson_interval(share, count)
@@ -50,11 +50,11 @@ class MetricChange(NamedTuple):
     """One number at its first and at its last measurement.
 
     Args:
-        name: of the metric.
+        name: name of the metric.
         label: what was measured.
         curve: all measurements.
-        num_problems: of which it is a share; ``None`` where it is none.
-        by_tenths: its ends are means over the first and the last tenth of the curve.
+        num_problems: number of problems that the metric is a share of; ``None`` if it is not a share.
+        by_tenths: whether the first and last values are means over the first and the last tenth of the curve.
     """
 
     name: str
@@ -77,7 +77,7 @@ class MetricChange(NamedTuple):
 
     @property
     def margin_of_error(self) -> float | None:
-        """Half of the 95% interval of the change between two tenths (Welch's); ``None`` for single measurements."""
+        """Half of Welch's 95% interval of the change between the tenths; ``None`` for single measurements."""
         first, last = self._first_and_last_tenths
         if len(first) < 2:
             return None
@@ -87,7 +87,7 @@ class MetricChange(NamedTuple):
 
     @property
     def change_verb(self) -> str:
-        """``rose`` or ``fell``; by less than chance explains, ``did not change measurably``; ``went`` if not known."""
+        """``rose``, ``fell``, ``did not change measurably`` if it may be chance, or ``went`` if that is unknown."""
         first, last = self.first_and_last
         if first == last:
             return "did not change"
@@ -105,7 +105,7 @@ class MetricChange(NamedTuple):
         return "rose" if last > first else "fell"
 
     def sentence(self, clock: str) -> str:
-        """From what to what it changed, and between which measurements."""
+        """Say from which value to which the metric changed, and between which measurements."""
         first, last = (format_with_interval(value, self.num_problems) for value in self.first_and_last)
         of = f" of {self.num_problems:.0f} problems" if self.num_problems else ""
         (begin, _), (end, _) = self.curve[0], self.curve[-1]
@@ -122,7 +122,7 @@ class MetricChange(NamedTuple):
 
 
 def validation_changes(run: Run) -> list[MetricChange]:
-    """Metrics of validation, the main sampling first; if none was measured before training, also one of training."""
+    """Return changes of validation metrics, main sampling first; if none predates training, add a training metric."""
     found = []
     for sampling, measure in run.validation_metric_names.items():
         name, problems = f"val/{sampling}/{measure}", run.curves.get(f"val/{sampling}/num_problems")
@@ -151,7 +151,7 @@ def learning_verdict(run: Run) -> str:
 
 
 def describe_run_cost(run: Run) -> Iterator[str]:
-    """Rollouts, completions and time that were spent."""
+    """Yield the rollouts, completions and time that a run took."""
     count = max(count for curve in run.curves.values() for count, _ in curve)
     yield f"{count} {run.clock}s"
     sizes = [run.kind.get(name) for name in ("batch_size", "num_samples", "num_ranks")]

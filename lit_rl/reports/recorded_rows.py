@@ -1,4 +1,4 @@
-"""Choice of a rollout's rows for its record, as plain data.
+"""Choose rows of a rollout for its record, and turn them into plain data.
 
 Letters: N rows, T completion tokens.
 """
@@ -30,15 +30,15 @@ from lit_rl.types import Completions, Judgement, StopReason
 MAX_OUTPUT_LENGTH = 2000
 """Characters kept of a program's output, counted from its end."""
 NOTHING_TO_RUN = "nothing to run"
-"""In place of a verdict, where a task runs no programs."""
+"""Stands in place of a verdict if a task runs no programs."""
 
-# -- which of them --------------------------------------------------------------------------------------------
+# -- which rows -----------------------------------------------------------------------------------------------
 
 
 def choose_rows(
     groups: Mapping[int, Sequence[int]], rewards: Sequence[float | None], num_groups: int, num_rows: int, seed: int
 ) -> list[int]:
-    """Rows of the group whose rewards differ most and of groups drawn at random; the best, the worst and a lost row."""
+    """Choose rows of the group whose rewards differ most and of random groups; add the best, worst and a lost row."""
     ranked = [_best_first(rows, rewards) for rows in groups.values()]
     widest = sorted(ranked, key=lambda rows: _reward_range(rows, rewards), reverse=True)[: min(1, num_groups)]
     others = [rows for rows in ranked if rows not in widest]
@@ -55,7 +55,7 @@ def choose_rows(
 
 
 def _best_first(rows: Sequence[int], rewards: Sequence[float | None]) -> list[int]:
-    """Rows by falling reward, those without one at the end."""
+    """Return the rows by falling reward, rows without a reward last."""
     return sorted(rows, key=lambda row: (rewards[row] is None, -(rewards[row] or 0.0), row))
 
 
@@ -75,10 +75,10 @@ def build_recorded_rows(
     decode: Decode | None,
     values: Mapping[str, Tensor | None] = MappingProxyType({}),
 ) -> Iterator[RecordedRow]:
-    """Some rows as plain data, with [N, T] values of their tokens, numbered as on this rank."""
+    """Yield some rows as plain data, with [N, T] values of their tokens; rows are numbered as on this rank."""
     completions = rollout.completions
     known = {"logprob_sampled": completions.sampler_logprobs, **values}
-    # All rows at once: each copy from a device waits for it.
+    # Copy all rows together: each copy from a device waits for the device.
     index = torch.tensor(rows, dtype=torch.long)
     ids = {"ids": completions.completion_ids[index.to(completions.completion_ids.device)].tolist()}
     tokens = {
@@ -126,14 +126,14 @@ def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | Non
 
 
 def environment_message(completions: Completions, row: int, number: int, decode: Decode | None) -> str:
-    """The environment's message after a turn, counted from 0; the number of its tokens where nothing decodes them."""
+    """Return the environment's message after a turn (from 0); without ``decode``, its number of tokens."""
     turns = completions.turns[row]
     ids: list[int] = completions.completion_ids[row, turns[number].end : turns[number + 1].start].tolist()
     return f"({len(ids)} tokens)" if decode is None else decode(ids, StopReason.LENGTH, ())[0]
 
 
 def outcome_fields(outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome's non-empty fields; output cut to its end, robot traces dropped."""
+    """Return an outcome's non-empty fields, without robot traces and with only the end of the output."""
     kept = {name: value for name, value in _dataclass_fields(outcome).items() if value and name != "traces"}
     kept |= {name: kept[name][-MAX_OUTPUT_LENGTH:] for name in ("stdout", "stderr") if name in kept}
     kept |= {name: float(f"{kept[name]:.4g}") for name in ("cpu_seconds", "wall_seconds") if name in kept}
@@ -145,7 +145,7 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
 
 
 def _dataclass_fields(item: Any) -> dict[str, Any]:
-    """The fields of a dataclass, not copied: they are written at once."""
+    """Return the fields of a dataclass without copies, since they are written immediately."""
     return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
 
 
@@ -156,7 +156,7 @@ def outcome_label(outcome: Outcome) -> str:
 
 
 def round_significant(values: Tensor, digits: int = 4) -> list[list[float | None]]:
-    """Rows of numbers with this many significant digits, which take few bytes; ``None`` where they are not finite."""
+    """Return numbers with ``digits`` significant digits, which take few bytes; ``None`` if one is not finite."""
     exact = values.detach().to("cpu", torch.float64)
     scale = 10.0 ** (digits - 1 - exact.abs().clamp_min(1e-12).log10().floor())
     short = ((exact * scale).round() / scale).tolist()
@@ -164,14 +164,14 @@ def round_significant(values: Tensor, digits: int = 4) -> list[list[float | None
 
 
 def rank_part(rollout: Rollout, recorded: Sequence[RecordedRow], judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """This rank's part of a record, for :func:`append_rank_parts`."""
+    """Return this rank's part of a record, for :func:`append_rank_parts`."""
     endings = Counter(outcome_label(judgement.outcome) for judgement in judgements)
     num_groups = len(rollout.completions.rows_by_group())
     return {"num_rows": len(rollout.judgements), "num_groups": num_groups, "endings": endings, "rows": recorded}
 
 
 def append_rank_parts(path: Path, parts: Sequence[Mapping[str, Any]], keeps_rows: bool = True, **head: Any) -> int:
-    """Append the parts of all ranks as one frame, rows and groups numbered over the ranks."""
+    """Append the parts of all ranks as one frame, with rows and groups numbered across the ranks."""
     items: list[dict[str, Any]] = []
     first_row = first_group = 0
     for part in parts:

@@ -27,11 +27,11 @@ _KNOWN = (
     "num_problems",
     "median_program_bytes",
 )
-"""Beginnings of metrics of a sampling that its line has, or that only the logs have."""
+"""Beginnings of the names of a sampling's metrics that its line shows, or that only the logs have."""
 
 
 def run_header_rows(trainer: pl.Trainer, module: Any) -> Rows:
-    """The method, policy and task, the devices, the batch of a rollout or update, and where the run logs."""
+    """Return rows on the method, policy and task, the devices, the batch of a step, and where the run logs."""
     task, ranks = trainer.datamodule, trainer.world_size  # type: ignore[attr-defined]
     on = f" on {task.name}" if hasattr(task, "name") else ""
     device = f"{trainer.accelerator.__class__.__name__.removesuffix('Accelerator').lower()} x {ranks}"
@@ -45,7 +45,7 @@ def run_header_rows(trainer: pl.Trainer, module: Any) -> Rows:
 
 
 def describe_policy_size(module: Any) -> str:
-    """The policy's source and size."""
+    """Return the policy's source and size as text."""
     parameters = list(module.policy.parameters())
     total, trained = (sum(p.numel() for p in some) for some in (parameters, [p for p in parameters if p.requires_grad]))
     source = getattr(module.policy, "source", None) or type(module.policy).__name__
@@ -62,12 +62,12 @@ def log_folder_rows(trainer: pl.Trainer) -> Rows:
 
 
 def tensorboard_loggers(trainer: pl.Trainer) -> list[TensorBoardLogger]:
-    """The run's TensorBoard loggers."""
+    """Return the run's TensorBoard loggers."""
     return [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
 
 
 def validation_summary_rows(trainer: pl.Trainer, module: Any, metrics: Mapping[str, float]) -> Rows:
-    """The policy, a line for each sampling, other metrics, and where the numbers are."""
+    """Return rows with the policy, a line for each sampling, other metrics, and where the numbers are."""
     rows = [("policy", describe_policy_size(module))]
     if trainer.ckpt_path:
         rows.append(("checkpoint", str(trainer.ckpt_path)))
@@ -81,7 +81,7 @@ def validation_summary_rows(trainer: pl.Trainer, module: Any, metrics: Mapping[s
 
 
 def sampling_line(module: Any, prefix: str, metrics: Mapping[str, float]) -> str:
-    """pass@k with its 95% interval, mean reward, how many problems, and how programs ended."""
+    """Return pass@k with its 95% interval, mean reward, number of problems, and how programs ended."""
     own = {name.removeprefix(f"{prefix}/"): v for name, v in metrics.items() if name.startswith(f"{prefix}/")}
     passes = [name for name in own if name.startswith("pass@") and "/" not in name]
     parts = [f"{name} {format_with_interval(own[name], own['num_problems'])}" for name in passes]
@@ -99,12 +99,12 @@ def sampling_line(module: Any, prefix: str, metrics: Mapping[str, float]) -> str
 
 
 def short_metric_name(name: str) -> str:
-    """``greedy pass@1`` of ``val/greedy/pass@1``."""
+    """Return a short name, such as ``greedy pass@1`` for ``val/greedy/pass@1``."""
     return name.removeprefix("val/").replace("/", " ")
 
 
 def _short_number(count: int) -> str:
-    """``1.0 M`` of 1,003,520."""
+    """Return a short text for a number, such as ``1.0 M`` for 1,003,520."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if count >= size:
             return f"{count / size:.1f} {unit}"
@@ -112,7 +112,7 @@ def _short_number(count: int) -> str:
 
 
 def relative_path(path: Path) -> str:
-    """A path relative to the working directory if it is below it, else unchanged."""
+    """Return a path relative to the working directory if the path is below that; otherwise unchanged."""
     absolute = path.absolute()
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(path)
 

@@ -22,9 +22,9 @@ _KIND = ("method", "model", "lora_rank", "task", "batch_size", "num_samples", "t
 class Run:
     """One run; ``clock`` is ``rollout`` or ``update``.
 
-    Its name is its folder's, without what all runs of the report have in common; ``kind`` tells what its last start
-    was, ``settings`` what was set, by name, and ``endings`` how programs ended, in the first and in the last tenth of
-    the recorded rollouts; ``shown`` are rollouts for the page.
+    ``name`` is the folder's name without the parts that all runs of the report share, ``kind`` describes the last start
+    of the run, and ``settings`` has its settings by name. ``endings`` counts how programs ended, in the first and in
+    the last tenth of the recorded rollouts; ``shown`` has the rollouts for the page.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Run:
 
     @property
     def last_diagnosis_per_rule(self) -> list[tuple[Diagnosis, str]]:
-        """The last diagnosis of each rule and when all of them held, in the order in which rules first spoke."""
+        """The last diagnosis of each rule and when its diagnoses held, in the order of each rule's first diagnosis."""
         episodes: dict[str, list[Diagnosis]] = {}
         for one in self.diagnoses:
             episodes.setdefault(one.rule, []).append(one)
@@ -60,7 +60,7 @@ class Run:
     def validation_metric_names(self) -> dict[str, str]:
         """Metric of each validation sampling: pass@1 or, without programs, the mean reward.
 
-        By the sampling's name, with the task in front where there are several.
+        The keys are names of samplings, with the task in front if there are several tasks.
         """
         found = [match for name in self.curves if (match := _MEASURE.fullmatch(name))]
         passes = {match["sampling"]: match["measure"] for match in found if match["measure"] == "pass@1"}
@@ -68,7 +68,7 @@ class Run:
 
 
 def find_run_folders(run: str | Path) -> list[Path]:
-    """Folders with numbers at or below a folder, one for each run: a resumed run stays in its own."""
+    """Return the folders with metrics at or below a folder, one per run: a resumed run stays in its folder."""
     files = sorted(Path(run).rglob(METRICS_FILE))
     if not files:
         raise FileNotFoundError(f"no {METRICS_FILE} at or below {run}: give the folder that a run logs to")
@@ -76,7 +76,7 @@ def find_run_folders(run: str | Path) -> list[Path]:
 
 
 def read_runs(folders: Sequence[str]) -> list[Run]:
-    """The runs at or below some folders, each once; without their rollouts."""
+    """Read the runs at or below some folders, each once, without their rollouts."""
     paths: dict[Path, Path] = {}
     for path in (path for folder in folders for path in find_run_folders(folder)):
         paths.setdefault(path.resolve(), path)
@@ -96,7 +96,7 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
 
 
 def with_recorded_rollouts(run: Run, most: int) -> Run:
-    """A run with rollouts at equal distances, the first and the last among them, and with its endings."""
+    """Return a run with its endings and with evenly spaced rollouts, the first and the last among them."""
     if not (run.folder / ROLLOUTS_FILE).exists():
         return run
     counted = [rollout.endings for rollout in read_rollouts(run.folder)]
@@ -127,7 +127,7 @@ def group_by_settings(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def run_labels(folders: Sequence[Path]) -> list[str]:
-    """Names of folders without the parents that all have in common."""
+    """Return names for folders, without the parents that all of them share."""
     parts = [folder.absolute().parts for folder in folders]
     if len(parts) == 1:
         return ["/".join(parts[0][-2:])]
@@ -136,5 +136,5 @@ def run_labels(folders: Sequence[Path]) -> list[str]:
         common += 1
     names = [list(part[common:]) for part in parts]
     while all(len(name) > 1 for name in names) and len({name[-1] for name in names}) == 1:
-        names = [name[:-1] for name in names]  # version_0 of each
+        names = [name[:-1] for name in names]  # drop version_0 from each
     return ["/".join(name) for name in names]

@@ -38,16 +38,16 @@ def summarise_rollout(rollout: Rollout, rewards: RewardOutput | None) -> Means:
 
     Args:
         rollout: N judged completions.
-        rewards: of the same rows; ``None`` if the module has no reward terms.
+        rewards: rewards of these rows; ``None`` if the module has no reward terms.
 
     Returns:
-        of all completions ``completion/length`` (tokens) and ``completion/truncated_fraction``; of those that are
-        texts ``completion/program_rate`` (a program was found) and ``completion/format_rate`` (in a fenced block); of
-        those whose check runs programs ``verdict/<verdict>_fraction``, and ``execution/pass_rate`` of the ones that
-        could be judged; where rows may have several turns ``execution/pass_rate/turn_<n>`` (as rows stood after n
+        for all completions, ``completion/length`` (tokens) and ``completion/truncated_fraction``; for texts,
+        ``completion/program_rate`` (a program was found) and ``completion/format_rate`` (in a fenced block); for rows
+        whose check runs programs, ``verdict/<verdict>_fraction`` and, over those that could be judged,
+        ``execution/pass_rate``; if rows may have several turns, ``execution/pass_rate/turn_<n>`` (as rows stood after n
         turns), ``turns/used`` and ``turns/repaired_fraction`` (of the rows whose first turn did not pass, those whose
-        last turn did); with rewards ``reward/mean`` and ``reward/<term>`` (unweighted) of the rows that have one, and
-        ``reward/invalid_fraction``; of each task of a mixture verdicts, pass rate and mean reward once more, under
+        last turn did); for rows with a reward, ``reward/mean`` and ``reward/<term>`` (unweighted), and
+        ``reward/invalid_fraction``; for each task of a mixture, verdicts, pass rate and mean reward once more, under
         ``task/<name>/``. Means over nothing are left out.
     """
     means = Means()
@@ -66,7 +66,7 @@ def summarise_rollout(rollout: Rollout, rewards: RewardOutput | None) -> Means:
         _add_turn_metrics(means, rollout)
     means.add_sum("completion/length", completions.lengths.sum(), len(completions))
     means.add_sum("completion/truncated_fraction", completions.truncated.sum(), len(completions))
-    texts = [judgement for judgement in judgements if judgement.problem.check.numbers is None]  # not those of toys
+    texts = [judgement for judgement in judgements if judgement.problem.check.numbers is None]  # toys write numbers
     programs = [judgement.program for judgement in texts if judgement.program is not None]
     means.add_sum("completion/program_rate", len(programs), len(texts))
     means.add_sum("completion/format_rate", sum(program.fenced for program in programs), len(texts))
@@ -109,7 +109,7 @@ def metrics_of_rollout(
     moving = experience.advantages != 0
     moving = moving if experience.teacher_mask is None else moving | experience.teacher_mask
     means.add_sum("update/trained_fraction", (moving & mask).any(-1).sum(), len(experience))
-    logprobs = seen.get("logprobs")  # of the last pass's policy
+    logprobs = seen.get("logprobs")  # under the policy of the last pass
     counted = mask if logprobs is None else mask & ~logprobs.isnan()
     if logprobs is not None and counted.any():
         sampler = experience.completions.sampler_logprobs.to(logprobs)
@@ -123,7 +123,7 @@ def metrics_of_rollout(
 
 
 def add_group_fractions(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
-    """Shares of groups whose judged rows all have the same reward, which teach nothing; all passed; or all failed."""
+    """Add the shares of groups whose judged rows have equal rewards (and teach nothing), all passed, or all failed."""
     groups = rollout.completions.rows_by_group().values()
     values, valid = rewards.rewards.tolist(), rewards.valid.tolist()
     for rows in groups:
@@ -131,13 +131,13 @@ def add_group_fractions(means: Means, rollout: Rollout, rewards: RewardOutput) -
             if judged > 1:
                 means.add_sum("group/all_passed_fraction", passed == judged, 1)
                 means.add_sum("group/none_passed_fraction", passed == 0, 1)
-        if len(groups) < len(values):  # some have rows to compare
+        if len(groups) < len(values):  # some groups have rows to compare
             distinct = {values[row] for row in rows if valid[row]}
             means.add_sum("group/zero_advantage_fraction", len(distinct) < 2, 1)
 
 
 def add_resampled_share(means: Means, batch: Sequence[Problem], rollout: Rollout) -> None:
-    """Share of groups that were replaced: those that now answer another problem."""
+    """Add the share of groups that were replaced: those that now answer another problem."""
     firsts = [rows[0] for rows in rollout.completions.rows_by_group().values()]
     now = [rollout.completions.problems[row].task_id for row in firsts]
     replaced = sum(task_id != before.task_id for task_id, before in zip(now, batch, strict=True))
@@ -147,9 +147,9 @@ def add_resampled_share(means: Means, batch: Sequence[Problem], rollout: Rollout
 def add_entropy_estimate(
     means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey
 ) -> None:
-    """Mean entropy of the policy's tokens in a few rows, before the update.
+    """Add the mean entropy of the policy's tokens in a few rows, before the update.
 
-    One row in sixteen of every fourth rollout, drawn by the key: about half a percent of an update's time.
+    It takes one row in sixteen of every fourth rollout, drawn by the key: about half a percent of an update's time.
     """
     num_rows = max_over_ranks(len(completions), policy.device)
     if key.rollout % (_ENTROPY_EVERY * max(1, _ENTROPY_ROWS // max(1, num_rows))):
@@ -162,7 +162,7 @@ def add_entropy_estimate(
 
 
 def add_times_and_memory(means: Means, seconds: Mapping[Phase, float], progress: Progress) -> None:
-    """Add a rollout's seconds by phase and its peak memory; mean over ranks, for memory the largest."""
+    """Add a rollout's seconds by phase (the mean over ranks) and its peak memory (the largest of all ranks)."""
     in_step = 0.0
     for phase, taken in seconds.items():
         means.add_sum(f"time/{'idle' if phase == 'waiting' else phase}_seconds", taken, 1)
@@ -177,11 +177,11 @@ def add_times_and_memory(means: Means, seconds: Mapping[Phase, float], progress:
 
 
 Counts = dict[str, tuple[int, int]]
-"""By task id: rows that could be judged, rows that passed."""
+"""Number of rows that could be judged, and of rows that passed, by task id."""
 
 
 def pass_counts_by_problem(judgements: Sequence[Judgement]) -> Counts:
-    """Count the rows of each problem whose check runs programs, without those that could not be judged by our fault."""
+    """Count the rows of each problem whose check runs programs, without infrastructure failures."""
     counts: Counts = {}
     for judgement in judgements_of_programs(judgements):
         judged, passed = counts.get(judgement.problem.task_id, (0, 0))
@@ -191,19 +191,19 @@ def pass_counts_by_problem(judgements: Sequence[Judgement]) -> Counts:
 
 
 def judgements_of_programs(judgements: Sequence[Judgement]) -> list[Judgement]:
-    """Judgements whose check runs programs: the others neither pass nor fail."""
+    """Return the judgements whose check runs programs: other judgements neither pass nor fail."""
     return [judgement for judgement in judgements if judgement.problem.check.runs_program]
 
 
 class PassAtKMetric(Metric):
-    """pass@k after each turn, averaged over the problems of all ranks, which may hold different numbers of them.
+    """pass@k after each turn, averaged over the problems of all ranks, whose numbers may differ between ranks.
 
-    Updated with rollouts; each problem comes in one rollout of one rank. :meth:`compute` returns pass@k by k, once per
-    turn: NaN where no problem has k rows that could be judged.
+    It is updated with rollouts; each problem comes in one rollout of one rank. :meth:`compute` returns pass@k by k,
+    once per turn: NaN if no problem has k rows that could be judged.
 
     Args:
-        ks: the k of pass@k.
-        max_turns: turns that a row could have had; a row that had fewer stays as it was.
+        ks: the values of k for pass@k.
+        max_turns: number of turns that a row may have; a row with fewer turns keeps its last result.
         sync_on_compute: ``False`` counts this rank alone.
     """
 
@@ -247,15 +247,15 @@ def check_ks(ks: Sequence[int], num_samples: int) -> None:
 
 
 def problem_and_size(judgement: Judgement) -> tuple[str, bool, int | None]:
-    """A problem's id, whether its completions are texts, and the bytes of the program found, if there is one."""
+    """Return a problem's id, whether its completions are texts, and the program's size in bytes, if there is one."""
     size = None if judgement.program is None else judgement.program.end - judgement.program.start
     return judgement.problem.task_id, judgement.problem.check.numbers is None, size
 
 
 def problem_counts(judged: Sequence[tuple[str, bool, int | None]]) -> dict[str, float]:
-    """Number of problems, and the median size of the programs found where completions are texts; all ranks call.
+    """Return the number of problems and, for texts, the median size of the programs found; all ranks call this.
 
-    Each problem is judged on one rank, and counted as :func:`problem_and_size` says.
+    ``judged`` has what :func:`problem_and_size` returns; each problem is judged on one rank.
     """
     sizes = [size for *_, size in judged if size is not None]
     texts = any(is_text for _, is_text, _ in judged)

@@ -1,1 +1,1 @@
-"""The plain files of a run: numbers and rollouts, appended to, readable after the process was killed."""
+"""The plain files of a run, with numbers and rollouts: readable even after the process was killed."""

@@ -1,8 +1,8 @@
 """The two plain files of a run: where they are, how they are written, cut and read.
 
-``metrics.jsonl`` has JSON lines, of which at most the last is incomplete. ``rollouts.jsonl.gz`` has them in compressed
-batches, one gzip member per rollout, each readable without those after it; a file of members is an ordinary gzip file:
-``zcat rollouts.jsonl.gz | jq`` and ``pandas.read_json`` read it.
+``metrics.jsonl`` has JSON lines, of which at most the last is incomplete. ``rollouts.jsonl.gz`` has JSON lines in
+compressed batches, one gzip member per rollout, each readable without the members after it. The whole file is an
+ordinary gzip file: ``zcat rollouts.jsonl.gz | jq`` and ``pandas.read_json`` read it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SURROGATES = "backslashreplace"
 
 _NO_METRICS = ("rollout", "update", "time", "start", "diagnosis")
 _OF_START = str | bool | int | float | Mapping[str, str] | None
-"""A field of a start's description."""
+"""The types of the fields in a start's description."""
 _CHUNK = 1 << 16
 _MAX_LINE_LENGTH = 1 << 26
 _GZIP = zlib.MAX_WBITS | 16
@@ -52,7 +52,7 @@ class TruncatedFileWarning(UserWarning):
 
 
 class RecordBatch(NamedTuple):
-    """The lines of one write, the byte of the file after it, and the number of its first line when unpacked, from 1."""
+    """The lines of one write, the byte of the file after them, and the number of the first, unpacked and from 1."""
 
     items: list[dict[str, Any]]
     end: int
@@ -63,14 +63,14 @@ class RecordBatch(NamedTuple):
 
 
 def find_newest_recorded(run: str | Path) -> Path:
-    """The folder at or below a folder in which rollouts were recorded last; a file of completions itself."""
+    """Return the folder at or below ``run`` with the newest recorded rollouts; a file of completions as it is."""
     if Path(run).is_file():
         return Path(run)
     found = sorted(Path(run).rglob(ROLLOUTS_FILE))
     if not found:
         raise FileNotFoundError(
             f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to. RunRecord writes the file "
-            "with the first rollout; SFT and DPO have none (lit-rl report has their numbers)"
+            "with the first rollout; SFT and DPO have no rollouts (run lit-rl report for their numbers)"
         )
     return max(found, key=lambda file: file.stat().st_mtime).parent
 
@@ -81,12 +81,12 @@ def find_newest_recorded(run: str | Path) -> Path:
 class RunWriter:
     """Appends to the metrics of a run, a whole line at a time.
 
-    Where a run resumes, what was recorded after its checkpoint is dropped first: nothing appears twice.
+    If a run resumes, the records after its checkpoint are dropped first, so that nothing appears twice.
 
     Args:
-        folder: of the files; made if missing.
+        folder: folder of the files; made if missing.
         clock: what the run counts, ``rollout`` or ``update``.
-        count: how many are done; at 0 files in it are another run's and renamed to ``NAME.old``.
+        count: number of steps done; at 0, files in the folder are another run's and are renamed to ``NAME.old``.
     """
 
     def __init__(self, folder: Path, clock: str, count: int) -> None:
@@ -97,27 +97,27 @@ class RunWriter:
         truncate_after(folder / ROLLOUTS_FILE, count)
 
     def append(self, count: int, entry: Mapping[str, Any]) -> None:
-        """Append numbers by name, or what a start or a diagnosis says; numbers that are not finite become ``None``."""
+        """Append numbers by name, or the entry of a start or a diagnosis; numbers not finite become ``None``."""
         known = {name: finite_or_none(value) if isinstance(value, float) else value for name, value in entry.items()}
         append_line(self.folder / METRICS_FILE, {self.clock: count, "time": time.time(), **known})
 
 
 def to_json_line(item: Mapping[str, Any]) -> str:
-    """An object as one line. NaN and infinities, which JSON lacks, must already be ``None``."""
+    """Return an object as a line of JSON; NaN and infinities, which JSON lacks, must already be ``None``."""
     return json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def append_line(path: Path, item: Mapping[str, Any]) -> None:
-    """Append one object, written at once."""
+    """Append one object in a single write."""
     with path.open("ab") as file:
         file.write(to_json_line(item).encode(errors=SURROGATES) + b"\n")
 
 
 def append_record_batch(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
-    """Append objects as one batch, written at once."""
+    """Append objects as one batch in a single write; return the number of bytes."""
     text = "".join(f"{to_json_line(item)}\n" for item in items).encode(errors=SURROGATES)
     data = gzip.compress(text, compresslevel=6, mtime=0)
-    if len(text) > max_unpacked_bytes(len(data)):  # nobody would read it back
+    if len(text) > max_unpacked_bytes(len(data)):  # the readers would refuse it
         data = gzip.compress(text, compresslevel=0, mtime=0)
     with path.open("ab") as file:
         file.write(data)
@@ -125,9 +125,9 @@ def append_record_batch(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
 
 
 def truncate_after(path: Path, count: int) -> int:
-    """Drop records after a checkpoint, because the run will repeat those steps, and any torn end.
+    """Drop a torn end, and the records after a checkpoint, whose steps the run will repeat; return the file's length.
 
-    If the run begins at 0 the files are another run's: they are renamed to ``NAME.old``.
+    If the run begins at 0, the file is another run's and is renamed to ``NAME.old``.
     """
     if not path.exists():
         return 0
@@ -144,7 +144,7 @@ def truncate_after(path: Path, count: int) -> int:
 
 
 def _count_of(item: Mapping[str, Any]) -> int:
-    """The rollout that a line belongs to, or the update in a run without rollouts."""
+    """Return the number of the rollout that a line belongs to, or of the update in a run without rollouts."""
     return int(item.get("rollout", item.get("update", 0)))
 
 
@@ -152,7 +152,7 @@ def _count_of(item: Mapping[str, Any]) -> int:
 
 
 def read_metrics(folder: str | Path) -> RecordedMetrics:
-    """The metrics, description and diagnoses of a run; empty without a file."""
+    """Read the metrics, description and diagnoses of a run; they are empty without a file."""
     file = Path(folder) / METRICS_FILE
     start: dict[str, Any] = {}
     curves: dict[str, dict[int, float]] = {}
@@ -163,7 +163,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
             if "start" in item:
                 start = item
                 check_field_types("start", start["start"], dict.fromkeys(start["start"], _OF_START))
-            if entry := item.get("diagnosis"):  # a condition began to hold, or it ended
+            if entry := item.get("diagnosis"):  # a condition began to hold, or ceased to
                 held = [i for i, one in enumerate(diagnoses) if one.rule == entry["rule"] and one.ended is None]
                 if entry.get("ended") and held:
                     diagnoses[held[0]] = diagnoses[held[0]]._replace(ended=item["rollout"])
@@ -178,7 +178,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
 
 
 def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
-    """The recorded rollouts of a run, or of a file of completions, in order."""
+    """Yield the recorded rollouts of a run, or of a file of completions, in order."""
     path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
     for batch in read_record_batches(path):
         with _name_faulty_line(path, batch.line):
@@ -192,7 +192,7 @@ def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
 
 @contextmanager
 def _name_faulty_line(path: Path, line: int) -> Iterator[None]:
-    """Name the file and the line that does not hold what it should."""
+    """Name the file and the line in the error if the code inside cannot read the line."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -217,7 +217,7 @@ def read_lines(path: Path) -> Iterator[RecordBatch]:
 
 
 def read_record_batches(path: Path) -> Iterator[RecordBatch]:
-    """The whole batches of a compressed file, in order; the rest of a torn file is skipped with a warning."""
+    """Yield the whole batches of a compressed file, in order; skip the rest of a torn file with a warning."""
     end, line = 0, 1
     with open_regular(path) as file:
         left = b""

@@ -1,4 +1,4 @@
-"""The schema of a run's files: what a line of each holds, as plain data without tensors."""
+"""The schema of a run's files: the content of each file's lines, as plain data without tensors."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class RecordedTurn:
     """One recorded turn of the policy.
 
     Args:
-        start: column of its first token in the completion.
-        end: column after its last.
-        text: decoded, without EOS.
+        start: column of the turn's first token in the completion.
+        end: column after the turn's last token.
+        text: decoded text, without EOS.
         spans: bytes of each token in the UTF-8 of the text.
-        stop_reason: why it ended.
+        stop_reason: why the turn ended.
         message: what the environment answered; empty after the last turn.
-        outcome: how its program ended, the fields of :class:`lit_rl.execution.Outcome`; of a task that runs no
-            programs a ``verdict`` that says so.
-        stop_string: that ended it; empty if none did, or if it was not recorded.
-        in_thought: whether the prompt before it opened a thought.
+        outcome: how the turn's program ended, the fields of :class:`lit_rl.execution.Outcome`; if the task runs no
+            programs, only a ``verdict`` that says so.
+        stop_string: the stop string that ended the turn; empty if none did, or if it was not recorded.
+        in_thought: whether the prompt before the turn opened a thought.
     """
 
     start: NonNegativeInt
@@ -48,7 +48,7 @@ class RecordedTurn:
     in_thought: bool = False
 
     def token_texts(self) -> list[str]:
-        """The text of each token. A character made of several tokens goes to the token with its last byte."""
+        """Return the text of each token; a character made of several tokens goes to the token with its last byte."""
         data = self.text.encode("utf-8", "surrogatepass")
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         pieces, done = [], 0
@@ -64,17 +64,17 @@ class RecordedRow:
 
     Args:
         rollout: number of the rollout, from 1.
-        row: number of the row in it, from 0, over all ranks.
-        group: number of its group.
-        task_id: of the problem.
+        row: number of the row in the rollout, from 0, over all ranks.
+        group: number of the row's group.
+        task_id: task id of the problem.
         prompt: text or chat messages.
         prompt_ids: token ids of the prompt.
-        turns: at least one.
+        turns: the policy's turns, at least one.
         program: fields of the program found in the last turn, ``None`` if there is none.
         failing: bytes of the failing line in the last turn's text.
-        reward: before any KL; ``None`` if there is none.
+        reward: reward before any KL; ``None`` if there is none.
         reason: why there is no reward.
-        terms: reward terms, unweighted; ``None`` if a term failed.
+        terms: unweighted values of the reward terms; ``None`` if a term failed.
         tokens: per column of the completion, by name: ``ids``, ``credit``, ``advantage``, ``logprob_sampled`` and,
             if they were computed, ``logprob_old``, ``logprob_update``, ``logprob_ref``, ``value``, ``entropy``.
             Empty if the row was too large to be kept whole.
@@ -105,7 +105,7 @@ class RecordedRow:
         return str(self.outcome["verdict"])
 
     def to_stored_row(self, sample: int) -> dict[str, Any]:
-        """The row as :func:`lit_rl.rollout.sampling_loop.restore_rows` takes it; of one that was recorded whole."""
+        """Return a row that was recorded whole as :func:`lit_rl.rollout.sampling_loop.restore_rows` takes it."""
         ids = self.tokens["ids"]
         chosen = bytearray(len(ids))
         for turn in self.turns:
@@ -123,12 +123,12 @@ class RecordedRow:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that the policy chose."""
+        """Number of tokens that the policy chose."""
         return sum(turn.end - turn.start for turn in self.turns)
 
     @property
     def prompt_text(self) -> str:
-        """The prompt; the contents of a chat one after another."""
+        """The prompt as text; the messages of a chat one after another."""
         return self.prompt if isinstance(self.prompt, str) else "\n\n".join(m["content"] for m in self.prompt)
 
 
@@ -137,14 +137,14 @@ class RecordedRollout:
     """Recorded data of one rollout.
 
     Args:
-        number: from 1.
+        number: number of the rollout, from 1.
         num_rows: rows that the rollout had; ``rows`` may be fewer.
-        time: seconds since the epoch at its end.
-        endings: number of its programs by how they ended, such as ``exception: NameError``.
-        seconds: what its parts took, by name.
+        time: seconds since the epoch at the rollout's end.
+        endings: number of programs by how they ended, such as ``exception: NameError``.
+        seconds: seconds that each part took, by name.
         rows: the rows that were kept.
-        verb: of the trainer, in a file of completions.
-        sampled_for: what they were sampled for, such as ``validation/greedy`` or ``predict``; empty in training.
+        verb: the trainer's verb, in a file of completions.
+        sampled_for: what the rows were sampled for, such as ``validation/greedy`` or ``predict``; empty in training.
         loader: number of the validation task.
     """
 
@@ -159,7 +159,7 @@ class RecordedRollout:
     loader: int = 0
 
     def rows_of_group(self, number: int) -> list[RecordedRow]:
-        """The rows of a group, best first."""
+        """Return the rows of a group, best first."""
         rows = [row for row in self.rows if row.group == number]
         return sorted(rows, key=lambda row: (row.reward is None, -(row.reward or 0.0), row.row))
 
@@ -168,11 +168,11 @@ class Diagnosis(NamedTuple):
     """One diagnosis of a run, made while it ran.
 
     Args:
-        rollout: number of the rollout after which it was said, from 1.
+        rollout: number of the rollout after which the diagnosis was made, from 1.
         rule: name of the rule that spoke.
         message: what is wrong and what to do, in one line, with the page of the docs.
-        details: what the message speaks of, such as completions; may have many lines.
-        ended: rollout after which it no longer held; ``None`` if it held to the end.
+        details: what the message refers to, such as completions; may have many lines.
+        ended: rollout after which the diagnosis no longer held; ``None`` if it held to the end.
     """
 
     rollout: int
@@ -187,13 +187,13 @@ class Diagnosis(NamedTuple):
         return f"since rollout {self.rollout}" if self.ended is None else f"rollouts {self.rollout} to {self.ended}"
 
     def format_line(self) -> str:
-        """One line for the terminal."""
+        """Return the diagnosis as one line for the terminal."""
         return f"{self.rollouts_text}: {self.message}"
 
 
 @dataclass(frozen=True)
 class RecordedMetrics:
-    """The numbers of a run; ``start`` is what its last start said of itself, empty if it was not recorded."""
+    """The numbers of a run; ``start`` describes the last start of the run, and is empty if that was not recorded."""
 
     clock: str
     start: Mapping[str, Any]
@@ -210,19 +210,19 @@ class RecordedMetrics:
 
 
 def head_to_rollout(head: Mapping[str, Any]) -> RecordedRollout:
-    """A rollout from the first line of its batch, without its rows."""
+    """Return a rollout from the first line of its batch, without its rows."""
     return _build_dataclass(RecordedRollout, head, number=int(head["rollout"]), rows=())
 
 
 def row_to_item(row: RecordedRow) -> dict[str, Any]:
-    """A row as its line holds it, without the number of the rollout."""
+    """Return a row as its line in the file holds it, without the number of the rollout."""
     item = {one.name: getattr(row, one.name) for one in fields(row) if one.name != "rollout"}
     turns = [{one.name: getattr(turn, one.name) for one in fields(turn)} for turn in row.turns]
     return item | {"turns": [turn | {"spans": pack_spans(turn["spans"])} for turn in turns]}
 
 
 def item_to_row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
-    """A row from its line, whose parts are checked as far as readers rely on them."""
+    """Return a row from its line, after checking the parts that readers rely on."""
     failing, ids, tokens = item["failing"], tuple(item["prompt_ids"]), item["tokens"]
     changed = {"prompt_ids": ids, "failing": None if failing is None else (int(failing[0]), int(failing[1]))}
     turns = tuple(_item_to_turn(turn) for turn in item["turns"])
@@ -234,7 +234,7 @@ def item_to_row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
     whole = set(map(type, chain(ids, tokens.get("ids", ()), *borders))) <= {int}
     real = set(map(type, chain(*tokens.values()))) <= {int, float, NoneType}
     if not (whole and real) or any(len(values) < end for values in tokens.values()):
-        raise ArgumentError("tokens", f"numbers, and for each of {', '.join(tokens)} the {end} of its turns")
+        raise ArgumentError("tokens", f"numbers, and at least {end} of them for each of {', '.join(tokens)}")
     return row
 
 
@@ -252,11 +252,11 @@ _OUTCOME: Mapping[str, Any] = {
     "cases": list[str] | None,
     "failed_case": Mapping[str, str | int] | None,
 }
-"""Fields of an outcome that are shown."""
+"""The types of an outcome's fields that are shown."""
 
 
 def _build_dataclass(kind: type[Made], item: Mapping[str, Any], **built: Any) -> Made:
-    """An object of a dataclass from a line, which may have fields of other versions, and from what was built of it."""
+    """Build a dataclass from ``built`` and the fields of a line, which may have fields of other versions."""
     known = {name: one for name, one in constructor_parameters(cast(Any, kind)).items() if name not in built}
     needed = {name: one.annotation for name, one in known.items() if name in item or one.default is one.empty}
     check_field_types(kind.__name__, item, needed)
@@ -264,13 +264,13 @@ def _build_dataclass(kind: type[Made], item: Mapping[str, Any], **built: Any) ->
 
 
 def check_field_types(where: str, item: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
-    """Raise ArgumentError unless fields are of these types; one that is missing is ``None``."""
+    """Raise ArgumentError unless the fields are of these types; a missing field counts as ``None``."""
     for name, hint in hints.items():
         check_and_convert(item.get(name), hint, f"{where}.{name}")
 
 
 def pack_spans(spans: Sequence[tuple[int, int]]) -> list[Any]:
-    """Byte spans as they are written: widths if each span begins at the end of the one before, else pairs."""
+    """Return byte spans as they are written: widths if each span begins where the last ended; otherwise pairs."""
     starts = [0, *(end for _, end in spans)]
     if all(start == before for (start, _), before in zip(spans, starts, strict=False)):
         return [end - start for start, end in spans]
@@ -278,7 +278,7 @@ def pack_spans(spans: Sequence[tuple[int, int]]) -> list[Any]:
 
 
 def unpack_spans(packed: Sequence[Any]) -> Spans:
-    """The byte spans that :func:`pack_spans` packed."""
+    """Return the byte spans that :func:`pack_spans` packed."""
     spans, end = [], 0
     for item in packed:
         start, end = (end, end + item) if isinstance(item, int) else (item[0], item[1])
@@ -287,5 +287,5 @@ def unpack_spans(packed: Sequence[Any]) -> Spans:
 
 
 def finite_or_none(value: float) -> float | None:
-    """A number, or ``None`` where JSON cannot hold it."""
+    """Return a number, or ``None`` if JSON cannot hold it."""
     return value if math.isfinite(value) else None

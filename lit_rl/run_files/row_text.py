@@ -18,7 +18,7 @@ _NEWLINE = re.compile("\r\n|\r|\n")  # as Python counts lines; splitlines knows 
 
 
 def verdict_and_cause_text(row: RecordedRow) -> str:
-    """The verdict and its cause in one line; of a row that did not pass, also what ended its text early."""
+    """Return the verdict and its cause in one line; if the row did not pass, also what ended its text early."""
     outcome = row.outcome
     verdict = outcome.get("robot_verdict") or row.verdict
     cause = f": {outcome['exception_type']}" if outcome.get("exception_type") else ""
@@ -37,12 +37,12 @@ def verdict_and_cause_text(row: RecordedRow) -> str:
 
 
 def format_number(value: float | None, digits: int = 4) -> str:
-    """So many significant digits, or ``none``; 1,000 is not 1e+03."""
+    """Return a number with some significant digits, or ``none``; 1,000 is not written as 1e+03."""
     return "none" if value is None else f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
 def duration_text(seconds: float) -> str:
-    """``1:02`` or ``3:01:02``."""
+    """Return a duration such as ``1:02`` or ``3:01:02``."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
@@ -52,7 +52,7 @@ def outcome_sections(row: RecordedRow) -> list[tuple[str, str]]:
     """Return the sandbox's report besides the verdict: headings and texts, empty ones left out."""
     outcome, case, line = row.outcome, row.outcome.get("failed_case"), row.outcome.get("line")
     failing = failed = ""
-    if row.program is not None and line:  # marked, with some lines around it
+    if row.program is not None and line:  # the failing line is marked, with some lines around it
         lines = _NEWLINE.split(row.program["source"])
         around = range(max(1, line - _AROUND), min(len(lines), line + _AROUND) + 1)
         failing = "\n".join(f"{'>' if n == line else ' '} {n:3} {lines[n - 1]}" for n in around)
@@ -72,7 +72,7 @@ def outcome_sections(row: RecordedRow) -> list[tuple[str, str]]:
 
 
 def escape_controls(text: str) -> str:
-    """A text that cannot steer the terminal: control characters, but for ends of lines and tabs, are spelled out."""
+    """Return a text that cannot steer the terminal: control characters except newline and tab are spelled out."""
     return "".join(one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in text)
 
 
@@ -97,7 +97,7 @@ class TokenValueKind:
 
 
 def _log_ratio(tokens: Tokens, i: int, over: str, under: str) -> float | None:
-    """The difference of two recorded log-probabilities; ``then`` is that with which a token was sampled."""
+    """Return the difference of two recorded log-probabilities; ``then`` names the one from before the update."""
     then = tokens.get("logprob_old", tokens["logprob_sampled"])
     first, second = (then[i] if name == "then" else tokens[name][i] for name in (over, under))
     return None if first is None or second is None else first - second
@@ -125,13 +125,13 @@ KINDS = {
         True,
         "log of the probability over that under the reference",
     ),
-    "value": TokenValueKind("value", lambda t, i: t["value"][i], True, "the critic's, before the update"),
+    "value": TokenValueKind("value", lambda t, i: t["value"][i], True, "the critic's value, before the update"),
 }
-"""By name; the page of ``lit-rl report --html`` has the same."""
+"""Kinds of token values by name; the page of ``lit-rl report --html`` has the same kinds."""
 
 
 def token_values_by_column(row: RecordedRow, kind: str) -> dict[int, float]:
-    """The values of a row's own tokens by column; none where they were not recorded."""
+    """Return the values of a row's own tokens by column; empty if they were not recorded."""
     how = KINDS[kind]
     if how.needs not in row.tokens:
         return {}
@@ -141,7 +141,7 @@ def token_values_by_column(row: RecordedRow, kind: str) -> dict[int, float]:
 
 
 def value_table_lines(row: RecordedRow, number: int, kind: str, most: int) -> Iterator[str]:
-    """A line for each run of tokens of equal value in a turn: the value, how many tokens, their text."""
+    """Yield a line for each run of tokens with equal values in a turn: the value, the number of tokens, their text."""
     values, turn = token_values_by_column(row, kind), row.turns[number]
     if not values:
         return

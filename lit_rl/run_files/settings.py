@@ -1,4 +1,4 @@
-"""The settings of a run, as LightningCLI saves them, those that differ between runs, and what a resume does to them."""
+"""Read the settings that LightningCLI saves, compare those of several runs, and list what a resume changes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _LOCATIONS = (
     "trainer.default_root_dir",
     "trainer.callbacks.Checkpointing.folder",
 )
-"""Left out: where a run is saved."""
+"""Settings that say where a run is saved; they are left out."""
 
 _KNOWN = ("lit_rl", "torch", "lightning")
 """Packages whose classes are called by their short names."""
 
 _MAX_LENGTH = 80
 _MAX_VALUE = 1 << 20
-"""Bytes of a configuration that are read: those of real runs have some thousands."""
+"""Largest number of bytes that are read of a configuration: those of real runs have some thousands."""
 
 
 class SettingChange(NamedTuple):
-    """A setting that a resumed run was given otherwise than before; in force unless a reason says why it is ignored."""
+    """A setting that a resumed run was given anew; it is in force unless ``why_ignored`` says why it is ignored."""
 
     name: str
     was: str
@@ -49,7 +49,7 @@ class SettingChange(NamedTuple):
 
 
 def read_settings(folder: Path) -> dict[str, str]:
-    """Every setting of a run of the command line by its name; empty without a file that can be read."""
+    """Return every setting of a command-line run by name; empty without a file that can be read."""
     try:
         with open_regular(folder / CONFIG_FILE) as file:
             return setting_texts_by_name(file.read(_MAX_VALUE).decode())
@@ -58,34 +58,34 @@ def read_settings(folder: Path) -> dict[str, str]:
 
 
 def setting_texts_by_name(config: str | Mapping[str, Any]) -> dict[str, str]:
-    """Every setting of a configuration, as YAML or as read, by its name; where the run is saved is left out."""
+    """Return the settings of a configuration (YAML or parsed) by name, without those that say where a run is saved."""
     read = load_bounded_yaml(config) if isinstance(config, str) else config
     flat = dict(_flatten("", read, _one_line_text)) if isinstance(read, Mapping) else {}
     return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
 
 
 def setting_values_by_name(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting of a configuration by its name, as :func:`setting_texts_by_name`; numbers stay numbers."""
+    """Return every setting of a configuration by name, like :func:`setting_texts_by_name`; numbers stay numbers."""
     return dict(_flatten("", config, lambda value: value))
 
 
 def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings without seeds, equal for runs that differ only in them."""
+    """Return the settings without seeds; they are equal for runs that differ only in seeds."""
     return {name: value for name, value in settings.items() if not _is_seed(name)}
 
 
 def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, list[str]]]:
-    """Settings that differ between runs, by name, and for each value the runs that have it; the trainer's, seeds last.
+    """Return, by name, each setting that differs between runs, with the runs that have each of its values.
 
-    A value is :data:`NOT_SET` for runs that could have one and do not. An argument is compared between the runs whose
-    class takes it. Seeds that repeat the run's own are left out.
+    The trainer's settings come after all others, and seeds come last. A run that lacks a setting that it could have
+    has the value :data:`NOT_SET`. An argument is compared only between runs whose class takes it. Seeds that repeat
+    ``seed_everything`` in every run are left out.
     """
     known = _expand_null_groups({run: of_run for run, of_run in settings.items() if of_run})
     names = dict.fromkeys(name for of_run in known.values() for name in of_run)
     found = {}
-    # The trainer's after all others, seeds last.
     for name in sorted(names, key=lambda name: 2 if _is_seed(name) else int(name.startswith("trainer."))):
-        owner = name.rpartition(".")[0]  # the setting of the class that has this argument, if one has
+        owner = name.rpartition(".")[0]  # the setting whose class has this argument, if there is one
         while owner and owner not in names:
             owner = owner.rpartition(".")[0]
         owners = {of_run.get(owner) for of_run in known.values() if name in of_run}
@@ -100,25 +100,25 @@ def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> dict[str,
 
 
 _OF_CHECKPOINT = {
-    "model.update.optimizer.": "the checkpoint's optimizer keeps its own",
-    "model.critic_update.learning_rate": "the checkpoint's optimizer keeps its own",
+    "model.update.optimizer.": "the checkpoint's optimizer keeps its own value",
+    "model.critic_update.learning_rate": "the checkpoint's optimizer keeps its own value",
 }
-"""Beginnings of settings that a checkpoint brings itself, and why a change does nothing."""
+"""Beginnings of settings that a checkpoint brings itself, and why changing them has no effect."""
 
 _OF_WEIGHTS = ("model.policy.model", "model.policy.init_seed")
-"""Ignored where the checkpoint holds all weights: frozen ones below adapters are not in it."""
+"""Settings that are ignored if the checkpoint holds all weights; it lacks frozen weights below adapters."""
 
 _FIXED = re.compile(
     r"model\.(update\.optimizer|policy\.config(\..*)?|policy\.lora\.(rank|target_modules)|critic(\.config(\..*)?)?)"
 )
-"""Settings that say what a checkpoint's state is the state of."""
+"""Settings that decide which objects a checkpoint's state belongs to."""
 
 _OF_TEXTS = ("SFT", "DPO")
 """Methods that count updates: their checkpoints count no rollouts."""
 
 
 def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, Any]) -> list[SettingChange]:
-    """Return each setting that differs from those of the start before: in force, or ignored and why."""
+    """Return each setting that differs from the start before, with the reason if the change is ignored."""
     old, new = setting_texts_by_name(before), setting_texts_by_name(now)
     changes = []
     for name in settings_that_differ({"before": old, "now": new}):
@@ -126,8 +126,8 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
         other_kind = "PPO" in (was, given) or (was in _OF_TEXTS) != (given in _OF_TEXTS)
         if _FIXED.fullmatch(name) or (name == "model" and other_kind):
             remedy = (
-                "keep it, give this run another folder, or export that one (lit-rl export) and start from what it "
-                "wrote, as model.policy.model"
+                "keep that value, give this run another folder, or run lit-rl export on the earlier run and give the "
+                "exported folder as model.policy.model"
             )
             raise ArgumentError(name, f"{was}, whose state the checkpoint holds", given, remedy)
         why = next((reason for prefix, reason in _OF_CHECKPOINT.items() if name.startswith(prefix)), "")
@@ -138,7 +138,7 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
 
 
 def locate_setting(config: Any, name: str) -> tuple[str, Any]:
-    """Return the whole key and the value of a setting in a configuration; no list is on the way to it."""
+    """Return the whole key and the value of a setting in a configuration; its path must not lead through a list."""
     keys: list[str] = []
     for key in name.split("."):
         for step in ["init_args", key] if "class_path" in config else [key]:
@@ -148,7 +148,7 @@ def locate_setting(config: Any, name: str) -> tuple[str, Any]:
 
 
 def _expand_null_groups(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """Give a run whose group of settings is null each setting of that group as null: ``lora.rank``."""
+    """Replace a null group by its settings as null: a run without ``lora`` gets ``lora.rank`` as null."""
     names = dict.fromkeys(name for of_run in settings.values() for name in of_run)
     groups = {name: [other for other in names if other.startswith(f"{name}.")] for name in names}
     classes = {name for of_run in settings.values() for name, value in of_run.items() if value != _NULL}
@@ -166,7 +166,7 @@ def _is_seed(name: str) -> bool:
 
 
 def _flatten(name: str, value: Any, form: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
-    """Names and values below a part of the configuration, the values in a form."""
+    """Yield the names and values below a part of the configuration, each value as ``form`` returns it."""
     if isinstance(value, Mapping) and "class_path" in value:
         yield name, _class_name(value)
         for key, part in (value.get("init_args") or {}).items():

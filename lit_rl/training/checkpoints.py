@@ -1,10 +1,10 @@
-"""Checkpoints on disk: their names in the folder of a run, the one that a path means, its content, its position.
+"""Checkpoints on disk: their names in a run's folder, the checkpoint that a path means, its content and position.
 
 Lightning resumes at exactly the rollout of a checkpoint only in some cases. It tells from several counters whether a
 checkpoint was made before, at or after the end of an epoch. After a run that itself resumed, that ended by
 ``max_rollouts``, or that does not use all batches of an epoch, those counters fit none of its cases, and the finished
-epoch is repeated. The loader of problems counts the batches that were taken from it. So before Lightning reads its
-counters they are rewritten as one of the two cases that it handles well: in the middle of an epoch, or before one.
+epoch is repeated. The loader of problems counts its batches too. So the counters are rewritten before Lightning reads
+them, as one of the two cases that Lightning handles well: in the middle of an epoch, or before an epoch.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class RunFolder:
             os.close(descriptor)
             raise RunIsLiveError(
                 f"{self.path} belongs to a run that is alive (process {holder.get('pid', '?')} on "
-                f"{holder.get('host', '?')}): wait for it, end it, or give this run another folder"
+                f"{holder.get('host', '?')}): wait for that run, end it, or give this run another folder"
             ) from None
         except OSError as error:
-            rank_zero_warn(f"file locks do not work in {self.path} ({error.strerror}): a second run is not noticed")
+            rank_zero_warn(f"file locks do not work in {self.path} ({error.strerror}): a second run would go unnoticed")
         self._held.add(self.path)
         self._lock = descriptor
         job = os.environ.get("SLURM_JOB_ID")
@@ -96,12 +96,12 @@ class RunFolder:
     # -- contents ------------------------------------------------------------------------------------------
 
     def checkpoints(self) -> list[Path]:
-        """Checkpoints under their own names, oldest first."""
+        """Return the checkpoints under their own names, oldest first."""
         found = [(_CHECKPOINT.fullmatch(p.name), p) for p in self.path.glob("*.ckpt") if not p.is_symlink()]
         return [path for _, path in sorted((int(match[1]), path) for match, path in found if match)]
 
     def newest_whole(self) -> Path | None:
-        """The newest checkpoint that is whole; each broken one on the way is named in a warning."""
+        """Return the newest whole checkpoint; warn about each newer checkpoint that is broken."""
         for path in reversed(self.checkpoints()):
             fault = checkpoint_fault(path)
             if fault is None:
@@ -146,7 +146,7 @@ class RunFolder:
         os.replace(fresh, self.path / f"{name}.ckpt")
 
     def link_target(self, name: str) -> Path | None:
-        """The checkpoint that a link points to, if it exists."""
+        """Return the checkpoint that a link points to, if the checkpoint exists."""
         link = self.path / f"{name}.ckpt"
         return link.resolve() if link.is_symlink() and link.exists() else None
 
@@ -213,7 +213,7 @@ def _flush_to_disk(path: Path) -> None:
 
 
 def resolve_checkpoint_path(path: Path, name: str = "last") -> Path:
-    """Return the checkpoint that a path means, links followed: itself, or that of a name in a run's folder."""
+    """Return the checkpoint that a path means, with links followed: the path itself, or ``name`` in a run's folder."""
     if path.name == "best.ckpt" and not path.exists():
         path, name = path.parent, "best"
     if name == "last":
@@ -258,15 +258,15 @@ _PREFIX = "state_dict."
 
 
 def read_checkpoint(path: Path, *, lazily: bool = False) -> dict[str, Any]:
-    """A whole checkpoint on the CPU, from a file or from a folder of shards of any number of ranks.
+    """Read a whole checkpoint to the CPU, from a file or from a folder of shards of any number of ranks.
 
-    With ``lazily`` the weights stay on the disk: of a file until they are used, of shards for good.
+    With ``lazily`` the weights stay on the disk: those of a file until they are used, those of shards for good.
     """
     if path.is_file():
         return _read_checkpoint_file(path, lazily)
     if not (path / META_FILE).is_file():
         is_model = "a model and " if holds_model_or_adapter(path) else ""
-        remedy = "to train on from it, give it as model.policy.model; else " if is_model else ""
+        remedy = "to train from the model, give the folder as model.policy.model; otherwise " if is_model else ""
         raise FileNotFoundError(f"{is_model}no checkpoint at {path}: {remedy}{_GIVE}")
     if lazily:
         return {}
@@ -289,7 +289,7 @@ _COUNTERS = ("ready", "started", "processed", "completed")
 
 
 def rewrite_loop_counters(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
-    """Rewrite a checkpoint's loop counters from what its loader of problems had counted.
+    """Rewrite a checkpoint's loop counters from the batches that its loader of problems had counted.
 
     Checkpoints of runs with a loader of another kind stay as they are.
     """
@@ -299,16 +299,16 @@ def rewrite_loop_counters(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) ->
         return
     batches = loop["epoch_loop.batch_progress"]
     current, done = batches["current"], batches["total"]["processed"]
-    # A batch that was taken but not learned from, as at an exception, is taken again.
+    # A batch that was taken but not learned from, as after an exception, is taken again.
     position = loaders[0]["position"] - (current["ready"] - current["processed"])
     epoch = loaders[0]["epoch"]
     per_epoch = batches_per_epoch(trainer)
     if batches["is_last_batch"] or (per_epoch is not None and position >= per_epoch):
         epoch, position = epoch + 1, 0
     loaders[0] |= {"epoch": epoch, "position": position}
-    # Lightning always takes a run with max_steps for one in the middle of an epoch.
+    # Lightning always treats a run with max_steps as being in the middle of an epoch.
     in_epoch = position > 0 or trainer.max_steps != -1
-    if not in_epoch:  # Lightning gives the loader its state within an epoch only
+    if not in_epoch:  # Lightning restores the loader's state only within an epoch
         loader = trainer.fit_loop._data_source.dataloader()
         if hasattr(loader, "warn_if_order_differs"):
             loader.warn_if_order_differs(loaders[0])
@@ -327,7 +327,7 @@ def rewrite_loop_counters(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) ->
 
 
 def batches_per_epoch(trainer: pl.Trainer) -> int | None:
-    """Batches that the trainer takes from the training loader in each epoch, or ``None`` if that is unknown."""
+    """Return the number of batches that an epoch takes from the training loader; ``None`` if that is unknown."""
     loader: Any = trainer.fit_loop._data_source.dataloader()
     limit = trainer.limit_train_batches
     if not hasattr(loader, "__len__") or limit is None:

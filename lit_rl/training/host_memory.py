@@ -26,15 +26,15 @@ def freeze_gc() -> None:
 
 
 def unfreeze_gc() -> None:
-    """Unfreeze garbage collection."""
+    """Undo :func:`freeze_gc`."""
     gc.unfreeze()
 
 
 def keep_freed_memory(device: torch.device) -> None:
-    """Keep the memory of tensors that were freed, if they are a CPU's.
+    """Keep the memory of freed CPU tensors in this process.
 
-    By default glibc maps each large tensor anew, and the system fills its pages with zeros. Whoever sets glibc's own
-    variables, such as ``MALLOC_MMAP_THRESHOLD_``, is left alone.
+    By default glibc maps each large tensor anew, and the system fills its pages with zeros. If glibc's own variables,
+    such as ``MALLOC_MMAP_THRESHOLD_``, are set, nothing is changed.
     """
     libc: Any = ctypes.CDLL(None) if os.name == "posix" else None
     is_set = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)

@@ -2,7 +2,7 @@
 
 Near 1, bfloat16 numbers lie 0.004 to 0.008 apart. A step of AdamW is about as large as the learning rate, so at 1e-6
 nearly all steps are lost when they are added to such a weight. The optimizer therefore moves float32 copies, and the
-weights are those, rounded. A copy takes four bytes for each weight, and the optimizer's moments are float32 with it.
+weights are the rounded copies. A copy takes four bytes for each weight, and makes the optimizer's moments float32 too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lit_rl.errors import UsageError
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """The dtype of a name."""
+    """Return the dtype of a name, such as ``bfloat16``."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise UsageError(f"unknown dtype {name!r}: use a floating-point dtype such as float32 or bfloat16")
@@ -29,7 +29,7 @@ _KEY = "masters"
 
 
 def build_optimizer_with_masters(make: Callable[[Any], Optimizer], groups: list[dict[str, Any]]) -> Optimizer:
-    """Build an optimizer over the groups' parameters, or over float32 masters of those that are narrower.
+    """Build an optimizer over the groups' parameters, with float32 masters in place of narrower parameters.
 
     The masters are part of the optimizer's state, so a resumed run continues from them. Call
     :func:`add_gradients_to_masters` after each backward pass.
@@ -62,7 +62,7 @@ def add_gradients_to_masters(optimizer: Any) -> None:
 
 
 def masters_of(optimizer: Any) -> dict[nn.Parameter, nn.Parameter]:
-    """The master of each narrow weight that an optimizer moves."""
+    """Return the master of each narrow weight that an optimizer moves."""
     found: dict[nn.Parameter, nn.Parameter] = getattr(optimizer, _KEY, {})
     return found
 
@@ -90,5 +90,5 @@ def _keep_masters_in_state(optimizer: Optimizer, masters: dict[nn.Parameter, nn.
 
     optimizer.register_step_post_hook(write_back)
     optimizer.register_state_dict_post_hook(save)
-    # No hook, since bitsandbytes calls none before it loads.
+    # Not a hook, since bitsandbytes calls no hook before it loads.
     optimizer.load_state_dict = load  # type: ignore[method-assign, assignment]

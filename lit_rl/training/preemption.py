@@ -1,4 +1,4 @@
-"""A signal from a scheduler or Ctrl-C as a flag that is checked between rollouts."""
+"""Turn Ctrl-C, or a signal from a scheduler, into a flag that is checked between rollouts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 class PreemptionFlag:
-    """Set by SIGTERM or SIGUSR1, and by the first Ctrl-C; the second one interrupts at once.
+    """A flag that SIGTERM, SIGUSR1 and the first Ctrl-C set; a second Ctrl-C interrupts immediately.
 
-    Saving inside a signal handler would save the middle of an update, and on some ranks only. So the handler
-    does nothing but remember; the ranks agree and save at the next rollout's end.
+    Saving inside a signal handler would save the middle of an update, and on some ranks only. So the handler only sets
+    the flag; the ranks agree and save at the end of the next rollout.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class PreemptionFlag:
         self._installed = False
 
     def install(self) -> None:
-        """Take over the signals; again after others (Lightning) took them."""
+        """Take over the signals; call this again after others (Lightning) took them."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _SIGNALS:
@@ -49,7 +49,7 @@ class PreemptionFlag:
         self._installed = False
 
     def _handle_signal(self, number: int, frame: FrameType | None) -> None:
-        if not self._installed:  # after an exception Lightning puts back what it found, which was this
+        if not self._installed:  # after an exception Lightning restores what it found: this handler
             handler = self._before.get(signal.Signals(number), signal.SIG_DFL)
             signal.signal(number, handler)
             if callable(handler):

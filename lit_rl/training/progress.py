@@ -17,11 +17,11 @@ class StepClock:
 
     Args:
         unit: one training step is a rollout, with any number of updates, or one update.
-        limit: steps after which the run ends; ``None`` leaves it to the trainer.
+        limit: number of steps after which the run ends; ``None`` leaves the end to the trainer.
 
     Attributes:
         count: steps that are done.
-        planned: limit of the start before, ``None`` if there was none; a larger :attr:`limit` makes the run longer.
+        planned: limit of the start before, ``None`` without one; a larger :attr:`limit` makes the run longer.
     """
 
     def __init__(self, unit: Unit, limit: int | None = None) -> None:
@@ -41,13 +41,13 @@ class StepClock:
         return None if self.limit is None else self.limit - self.count
 
     def save(self, checkpoint: dict[str, Any]) -> None:
-        """Store the count, unless Lightning stores it itself as the number of updates, and the limit."""
+        """Store the limit and the count, unless Lightning itself stores the count as the number of updates."""
         checkpoint["planned"] = self.planned
         if self.unit == "rollout":
             checkpoint["rollout_step"] = self.count
 
     def load(self, checkpoint: Mapping[str, Any]) -> None:
-        """Restore both."""
+        """Restore the limit and the count."""
         self.planned = checkpoint.get("planned")
         self.count = checkpoint.get("rollout_step" if self.unit == "rollout" else "global_step", 0)
 
@@ -57,8 +57,8 @@ class StepClock:
         if of_rollouts != (self.unit == "rollout"):
             counted = "counts rollouts" if of_rollouts else "counts no rollouts"
             raise UsageError(
-                f"the checkpoint {counted}, so {algorithm} cannot resume from it: export it (lit-rl export) and start "
-                "from the folder, as model.policy.model"
+                f"the checkpoint {counted}, so {algorithm} cannot resume from it: run lit-rl export on the run, and "
+                "give the exported folder as model.policy.model"
             )
 
 
@@ -73,10 +73,10 @@ class Progress:
     Each rank has its own and counts its own rows.
 
     Attributes:
-        purpose: ``training``, ``validation/<sampling>`` or ``predict``; empty before the first.
+        purpose: ``training``, ``validation/<sampling>`` or ``predict``; empty before the first :meth:`begin`.
         phase: what is being done.
         rows: rows requested so far; this grows when groups are sampled again.
-        open_rows: those of these rows that are still being written.
+        open_rows: number of requested rows that are still being written.
         turns: turns that are finished and handed to the judge.
         tokens: tokens of these turns.
         steps: steps of the engine, such as one token for each running row.
@@ -94,7 +94,7 @@ class Progress:
 
     @property
     def num_judged(self) -> int:
-        """Turns that have a verdict, of :attr:`turns`."""
+        """Number of :attr:`turns` that have a verdict."""
         return len(self._verdicts)
 
     @property
@@ -118,7 +118,7 @@ class Progress:
             self.phase, self._since = phase, now
 
     def end_and_take_seconds(self) -> dict[Phase, float]:
-        """Stop; returns seconds by phase, with those of the wait before the start."""
+        """Stop; return the seconds of each phase, including the wait before the start."""
         self.enter("waiting")
         seconds = dict(self.seconds)
         self.seconds.clear()
@@ -130,7 +130,7 @@ class Progress:
         self.tokens += tokens
         runs, submitted, verdicts, waits = not outcome.done(), self._clock(), self._verdicts, self.queue_seconds
 
-        def count(outcome: Future[Any]) -> None:  # from one of several threads
+        def count(outcome: Future[Any]) -> None:  # called by one of several threads
             verdicts.append(None)  # atomic, unlike += 1
             if runs and not outcome.cancelled() and outcome.exception() is None:
                 waits.append(max(0.0, self._clock() - submitted - getattr(outcome.result(), "wall_seconds", 0.0)))

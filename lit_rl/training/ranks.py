@@ -1,9 +1,9 @@
 """Many ranks: sums, maxima and gathers over them, and weights that FSDP2 spreads over them.
 
-In a run of one process sums and gathers return what they get. Of sharded weights each decoder layer is a unit; what a
-part (policy, critic) has outside its layers is one more, and so is a frozen reference. A unit is gathered when its
-forward runs. The output matrix must not be a unit of its own: it is applied chunk by chunk, and ranks have different
-numbers of chunks. For sampling a model is whole again, and in eval mode.
+In a run of one process, sums and gathers return what they get. With sharded weights, each decoder layer is a unit; the
+weights that a part (policy, critic) has outside its layers are one more unit, and so is a frozen reference. A unit is
+gathered when its forward runs. The output matrix must not be a unit of its own: it is applied chunk by chunk, and ranks
+have different numbers of chunks. For sampling, a model is whole again, and in eval mode.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Gathered = TypeVar("Gathered")
 
 
 def world_size() -> int:
-    """Number of ranks; 1 without a process group."""
+    """Return the number of ranks; 1 without a process group."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Number of this process; 0 without a process group."""
+    """Return the number of this process; 0 without a process group."""
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
 def sum_over_ranks(values: Tensor) -> Tensor:
-    """The sum of a small tensor over all ranks, the same on each."""
+    """Return the sum of a small tensor over all ranks, the same on each rank."""
     if world_size() == 1:
         return values
     total = values.detach().clone()
@@ -45,7 +45,7 @@ def sum_over_ranks(values: Tensor) -> Tensor:
 
 
 def max_over_ranks(value: int, device: torch.device) -> int:
-    """The largest of one number per rank."""
+    """Return the largest of one number per rank."""
     if world_size() == 1:
         return value
     largest = torch.tensor(value, device=device)
@@ -54,7 +54,7 @@ def max_over_ranks(value: int, device: torch.device) -> int:
 
 
 def _to_float64(value: Tensor | float) -> Tensor | float:
-    """Return a float from a number on the CPU or MPS; keep one on another device there, in float64."""
+    """Return a number on the CPU or MPS as a float; keep a number on another device there, in float64."""
     if not isinstance(value, Tensor):
         return value
     if value.device.type in ("cpu", "mps"):
@@ -75,7 +75,7 @@ class Means:
         self._waiting: list[tuple[str, Tensor, Tensor | float]] = []
 
     def add(self, values: Mapping[str, Tensor | float], count: Tensor | float = 1.0) -> None:
-        """Add means of ``count`` things each."""
+        """Add means, each over ``count`` things."""
         for name, value in values.items():
             # In double precision wherever it is computed.
             self.add_sum(name, _to_float64(value) * _to_float64(count), count)
@@ -95,7 +95,7 @@ class Means:
         self._extremes[name] = choose, choose(value, before)
 
     def merge(self, other: Means) -> None:
-        """Add another's sums, counts and extremes."""
+        """Add the sums, counts and extremes of another object."""
         self._waiting += other._waiting
         for name, total in other._sums.items():
             self._sums[name] += total
@@ -104,9 +104,9 @@ class Means:
             self.add_extreme(name, value, choose)
 
     def reduce(self, device: torch.device) -> dict[str, float]:
-        """Means over all ranks, also of names that only some ranks have."""
+        """Return the means over all ranks, also for names that only some ranks have."""
         waiting, self._waiting = self._waiting, []
-        if waiting:  # read all that devices were still computing, at once
+        if waiting:  # read together all that devices were still computing
             totals = torch.stack([total for _, total, _ in waiting])
             both = torch.stack([totals, torch.stack([torch.as_tensor(count).to(totals) for *_, count in waiting])])
             for (name, *_), total, count in zip(waiting, *both.tolist(), strict=True):
@@ -130,11 +130,11 @@ def syncing_gradients_if(model: nn.Module, now: bool, *, whole: bool = False) ->
     """Inside, a backward pass sums gradients over ranks only if ``now``; otherwise a later pass sums them.
 
     Args:
-        model: as the strategy wrapped it. DDP keeps each rank's own gradients until the later pass.
-        now: this is the last backward pass before an optimizer step.
-        whole: FSDP2 does so too, which takes memory for gradients of all weights; else it sums in every pass. (torch's
-            ``set_requires_all_reduce``, by which replicas alone would wait, adds gradients of a policy's adapter to
-            those of a critic's in the same layer.)
+        model: the model as the strategy wrapped it. DDP keeps each rank's own gradients until the later pass.
+        now: whether this is the last backward pass before an optimizer step.
+        whole: whether FSDP2 keeps them too, which takes memory for gradients of all weights; otherwise it sums in every
+            pass. (torch's ``set_requires_all_reduce`` would let only replicas wait, but adds gradients of a policy's
+            adapter to those of a critic's adapter in the same layer.)
     """
     if isinstance(model, DistributedDataParallel):
         model.require_backward_grad_sync = now
@@ -150,11 +150,11 @@ def syncing_gradients_if(model: nn.Module, now: bool, *, whole: bool = False) ->
 
 
 _NUMBERS_AT_ONCE = 2**24
-"""Of gradients that are summed in one collective."""
+"""Numbers in the gradients that are summed in one collective."""
 
 
 def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
-    """Average gradients over ranks; a parameter that has one on any rank has one on all of them afterwards."""
+    """Average gradients over ranks; a parameter with a gradient on any rank has one on all ranks afterwards."""
     if world_size() == 1:
         return
     used = torch.tensor([one.grad is not None for one in parameters], dtype=torch.int32, device=parameters[0].device)
@@ -179,7 +179,7 @@ def _average_over_ranks(gradients: Sequence[Tensor]) -> None:
 
 
 def gather_over_ranks(value: Gathered) -> list[Gathered]:
-    """A small plain value from each rank, in the order of the ranks; every rank calls."""
+    """Return a small plain value from each rank, in the order of the ranks; every rank calls this."""
     if world_size() == 1:
         return [value]
     gathered = [value] * world_size()
@@ -200,7 +200,7 @@ def naming_phase(name: str) -> Iterator[None]:
 
 
 def describe_rank_and_phase() -> str:
-    """Rank and phase, such as ``rank 1 of 2, while sampling``; empty in a run of one process."""
+    """Return the rank and phase, such as ``rank 1 of 2, while sampling``; empty in a run of one process."""
     if world_size() == 1:
         return ""
     doing = f", while {_phases[-1]}" if _phases else ""
@@ -220,14 +220,14 @@ def shard(
 ) -> None:
     """Spread the parameters of a policy or critic over the ranks; calling it again does nothing.
 
-    Where only rank 0 has weights and the others built the part on the meta device, they are filled on the way, one
-    unit at a time, so that the others never hold more than a layer and their own shares.
+    If only rank 0 has weights and the other ranks built the part on the meta device, the weights are filled in on the
+    way, one unit at a time, so that the other ranks never hold more than a layer and their own shares.
 
     Args:
         part: must be called as a whole: its forward is what gathers the weights outside its layers.
-        mesh: all ranks, to spread over: [ranks], or [replicas, ranks of each] for several whole copies.
-        param_dtype: of gathered parameters; shares and optimizer keep the weights' own.
-        reduce_dtype: of gradients while they are summed.
+        mesh: mesh of all ranks: [ranks], or [replicas, ranks per replica] for several whole copies.
+        param_dtype: dtype of gathered parameters; shares and optimizer keep the weights' own dtype.
+        reduce_dtype: dtype of gradients while they are summed.
         offload: keep the shares of weights and gradients, and with them the optimizer, in the CPU's memory.
     """
     if isinstance(part, FSDPModule):
@@ -255,8 +255,8 @@ def shard(
 def enable_activation_checkpointing(model: nn.Module, *, offload: bool = False) -> None:
     """Compute the activations of each layer again in the backward pass, in train and in eval mode alike.
 
-    The checkpointing of transformers acts only in train mode, and updates run in eval mode. With ``offload`` the inputs
-    of the layers, which are left, are kept in the CPU's memory.
+    The checkpointing of transformers acts only in train mode, and updates run in eval mode. With ``offload``, the CPU's
+    memory keeps the inputs of the layers, the only activations that are left.
     """
     inputs, entered = save_on_cpu(pin_memory=True), list[bool]()
 
@@ -281,13 +281,13 @@ def enable_activation_checkpointing(model: nn.Module, *, offload: bool = False) 
 
 
 def whole_tensor(tensor: Any) -> Tensor:
-    """A tensor, gathered from all ranks if it is sharded."""
+    """Return a tensor, gathered from all ranks if it is sharded."""
     whole: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
     return whole
 
 
 def layers_of(part: nn.Module) -> list[nn.Module]:
-    """The layers of a model: the items of every list of modules that is not inside another one."""
+    """Return the layers of a model: the items of every list of modules that is not inside another list."""
     found: list[nn.Module] = []
     for child in part.children():
         found += list(child) if isinstance(child, nn.ModuleList) else layers_of(child)
@@ -306,8 +306,8 @@ def broadcast_from_rank_0(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, t
     mine = kinds[0]
     dist.broadcast_object_list(kinds, 0)
     if [kind[:2] for kind in mine] != [kind[:2] for kind in kinds[0]]:
-        raise RuntimeError(f"rank 0 built another {type(unit).__name__} than this rank: set load_on_rank_zero to false")
-    # Adapters of a base without memory may have another dtype than real ones; that of rank 0 is right.
+        raise RuntimeError(f"rank 0 built a different {type(unit).__name__}: set load_on_rank_zero to false")
+    # Adapters of a base without memory may have another dtype than real ones; the dtype of rank 0 is right.
     for (store, name, tensor), (_, _, dtype) in zip(own, kinds[0], strict=True):
         if id(tensor) not in filled:
             real = (
@@ -321,7 +321,7 @@ def broadcast_from_rank_0(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, t
 
 
 def tensors_of_unit(unit: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
-    """Parameters, buffers and plain tensors of a unit, each with the dictionary and the name it is kept under."""
+    """Yield parameters, buffers and plain tensors of a unit, each with its dictionary and its name there."""
     for module in modules_of_unit(unit):
         for store in (module._parameters, module._buffers, vars(module)):
             for name, value in store.items():
@@ -330,7 +330,7 @@ def tensors_of_unit(unit: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tens
 
 
 def modules_of_unit(root: nn.Module) -> Iterator[nn.Module]:
-    """A unit and the modules below it that are in no other unit."""
+    """Yield a unit and the modules below it that are in no other unit."""
     yield root
     for child in root.children():
         if not isinstance(child, FSDPModule):
@@ -338,7 +338,7 @@ def modules_of_unit(root: nn.Module) -> Iterator[nn.Module]:
 
 
 def device_of(mesh: DeviceMesh) -> torch.device:
-    """Device on which this rank computes with sharded weights, even if the shards are kept in CPU memory."""
+    """Return the device on which this rank computes with sharded weights, even if shards are in CPU memory."""
     return torch.device(torch.cuda.current_device() if mesh.device_type == "cuda" else mesh.device_type)
 
 
@@ -346,8 +346,8 @@ def device_of(mesh: DeviceMesh) -> torch.device:
 def unsharded(policy: nn.Module) -> Iterator[None]:
     """Inside, the policy's weights are whole on every rank: gathered once, not once per token.
 
-    Ranks may do different things inside, or nothing: there is no collective between the two ends. All enter
-    together. Use it without gradients. Nothing happens for a policy that is not sharded.
+    Ranks may do different things inside, or nothing: there is no collective between the two ends. All ranks enter
+    together. Use this context without gradients. Nothing happens for a policy that is not sharded.
     """
     if not isinstance(policy, FSDPModule):
         yield
@@ -392,7 +392,7 @@ def reshard(part: nn.Module) -> None:
 
 @contextmanager
 def eval_mode(*modules: nn.Module) -> Iterator[None]:
-    """Inside, the modules and all their parts are in eval mode (no dropout); afterwards as before."""
+    """Inside, the modules and all their parts are in eval mode (no dropout); afterwards in their earlier modes."""
     before = [(part, part.training) for module in modules for part in module.modules()]
     try:
         for module in modules:

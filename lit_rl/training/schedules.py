@@ -1,7 +1,7 @@
 """Learning-rate schedules of runs that resume, or are made longer.
 
 A schedule of torch is a function of the training steps that are done; only ``ReduceLROnPlateau`` depends on what was
-measured. So a start builds the schedule that it is given and steps it to where the run is. The state in a checkpoint is
+measured. So a start builds its schedule anew and steps the schedule to where the run is. The state in a checkpoint is
 of no use: it holds the arguments too, and loading it would bring back the old length.
 """
 
@@ -23,16 +23,16 @@ MEASURED = ("best", "num_bad_epochs", "cooldown_counter", "last_epoch", "_last_l
 """State of a ``ReduceLROnPlateau`` that comes from measurements."""
 
 _LOOKED_AHEAD = 100_000
-"""Steps of a schedule that a start tries out: about a second."""
+"""Largest number of steps of a schedule that a start tries out, in about a second."""
 
 _ENDED = 0.05
-"""A schedule has ended where the rate is a smaller part than this of its highest one."""
+"""A schedule has ended when its rate is below this share of its highest rate."""
 
 _ROUNDING = 1e-9
 
 
 def plateau_measurements(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The part to load of the schedules' states in a checkpoint: what was measured, no arguments."""
+    """Return the part of the schedules' states in a checkpoint that is loaded: measurements, but no arguments."""
     return [{key: one[key] for key in MEASURED} for one in states if "num_bad_epochs" in one]
 
 
@@ -49,7 +49,7 @@ def build_schedule_at_step(make: Make, optimizer: Optimizer, clock: StepClock) -
 
 
 def _schedule_and_rate_history(make: Make, optimizer: Optimizer, steps: int) -> tuple[Any, list[list[float]]]:
-    """The schedule after some steps from its start, and the rates of all groups at each step."""
+    """Return the schedule after some steps from its start, and the rates of all groups at each step."""
     for group in optimizer.param_groups:
         # Where OneCycleLR was, initial_lr is the small rate that a cycle begins with.
         group["lr"] = group.pop("max_lr", group.pop("initial_lr", group["lr"]))

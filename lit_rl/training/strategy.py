@@ -35,16 +35,16 @@ META_FILE = "meta.pt"
 
 
 class FSDP2Strategy(ModelParallelStrategy):
-    """Policy, critic and reference spread over all ranks, one device or many.
+    """Spreads policy, critic and reference over all ranks, on one device or many.
 
     Lightning's own class, left to its defaults, gives every rank the same batch and a full copy of the weights. This
     one shards over all ranks, says so in the log, saves only what configuration cannot rebuild, and resumes exactly,
     also with another number of ranks.
 
     Args:
-        param_dtype: dtype of gathered weights, such as ``bfloat16``; ``None`` for the weights' own. The shares and
+        param_dtype: dtype of gathered weights, such as ``bfloat16``; ``None`` for the weights' dtype. The shares and
             the optimizer keep the weights' dtype (float32 masters).
-        reduce_dtype: dtype in which gradients are summed; ``None`` for that of the gathered weights.
+        reduce_dtype: dtype in which gradients are summed; ``None`` for the dtype of the gathered weights.
         offload: keep shares, gradients and optimizer state in the CPU's memory, where the optimizer then steps; the
             device holds the layers that it computes with.
         replicas: how many whole copies of the weights there are (HSDP). Each is spread over ``ranks / replicas``
@@ -55,7 +55,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         whole_gradients: sum gradients over ranks once per optimizer step and not once per micro-batch. Until then
             each rank holds its own gradients of all weights.
         timeout_minutes: how long a rank waits for the others before the run ends with a message.
-        process_group_backend: ``nccl`` or ``gloo``; by default what fits the device.
+        process_group_backend: ``nccl`` or ``gloo``; by default the one that fits the device.
     """
 
     strategy_name = "fsdp2"
@@ -90,7 +90,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         if ranks % self.replicas:
             raise UsageError(
                 f"replicas={self.replicas} does not divide the number of ranks, {self.num_nodes} nodes x "
-                f"{self.num_processes} devices = {ranks}: use the number of nodes, or 1"
+                f"{self.num_processes} devices = {ranks}: set replicas to the number of nodes, or 1"
             )
         # Every rank has data of its own; how weights are spread is another matter.
         self._data_parallel_size = ranks
@@ -104,7 +104,7 @@ class FSDP2Strategy(ModelParallelStrategy):
 
     @contextmanager
     def model_sharded_context(self) -> Iterator[None]:
-        """Build the model inside: for real, or without memory on ranks that get it from rank 0."""
+        """Build the model inside: for real, or without memory on ranks that get the weights from rank 0."""
         without_memory = self.load_on_rank_zero and self.global_rank != 0
         with torch.device("meta") if without_memory else nullcontext():
             yield
@@ -143,14 +143,14 @@ class FSDP2Strategy(ModelParallelStrategy):
         module._device = self.root_device
 
     def _get_process_group_backend(self) -> str:
-        """Name a backend for shares on the CPU besides that of the device: norms of gradients are summed there."""
+        """Return backends that include one for shares on the CPU, where norms of gradients are summed."""
         on_both = "cpu:gloo,cuda:nccl" if self.offload and self.root_device.type == "cuda" else None
         return self._process_group_backend or on_both or super()._get_process_group_backend()
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
-        """State of the optimizer, without the entries that torch adds for parameters that never took a step.
+        """Return the optimizer's state without the entries that torch adds for parameters that never took a step.
 
         To have something to save, torch lets a fresh optimizer take a step of length zero: Adam then counts from one,
         and training is changed by saving.
@@ -164,12 +164,12 @@ class FSDP2Strategy(ModelParallelStrategy):
         return state
 
     def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
-        """Weights and optimizer from the shards of any number of ranks."""
+        """Load weights and optimizer from the shards of any number of ranks; return the rest of the checkpoint."""
         path = Path(self.broadcast(str(checkpoint_path)))
         if not (path / META_FILE).is_file():
             raise UsageError(
-                f"{path} is not a folder of fsdp2 shards: resume with the strategy that saved it, or start from an "
-                "export of it (lit-rl export)"
+                f"{path} is not a folder of fsdp2 shards: resume with the strategy that saved the checkpoint, or run "
+                "lit-rl export on the checkpoint and start from the export"
             )
         metadata: Any = FileSystemReader(path).read_metadata()
         entries = metadata.state_dict_metadata.items()
@@ -181,7 +181,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         _read_state({"state_dict": state}, path)
         module.load_state_dict(state)
         for number, optimizer in enumerate(self.optimizers):
-            # Only moments of the parameters that have them; the others stay at their initial values.
+            # Read only moments that were saved; those of other parameters keep their initial values.
             name = f"optimizer_{number}"
             held: dict[str, Any] = get_optimizer_state_dict(self.model, optimizer)  # type: ignore[arg-type]
             known = {n for n in held["state"] if any(key.startswith(f"{name}.state.{n}.") for key in saved)}
@@ -224,7 +224,7 @@ def check_strategy(strategy: Any) -> None:
 
 
 def allow_unused_parameters(strategy: Any) -> None:
-    """Allow losses that use a part of the parameters under DDP: policy and critic take turns."""
+    """Allow losses that use only a part of the parameters under DDP: policy and critic take turns."""
     if isinstance(strategy, DDPStrategy):
         strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 LARGE_MODEL_PARAMETERS = 10_000_000
-"""Parameters from which on several threads are faster than one on an idle machine: docs/speed.md has the figures."""
+"""Number of parameters from which several threads beat one on an idle machine; docs/speed.md has the figures."""
 
 _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-"""Variables by which a user says how threads wait: OpenMP's own, GNU's, that of Intel and LLVM."""
+"""Variables that say how threads wait: OpenMP's own, that of GNU, and that of Intel and LLVM."""
 
 _NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -30,8 +30,8 @@ _torch_was_first = False
 def wait_passively() -> None:
     """Make waiting OpenMP threads sleep, unless the user set how they wait.
 
-    By default they spin, and beside other work each thread spins for one that has no core. All runtimes that torch
-    comes with read ``OMP_WAIT_POLICY`` when they are loaded; processes that this one starts inherit it.
+    By default they spin; beside other work, each thread spins until another thread gets a core. All runtimes that torch
+    comes with read ``OMP_WAIT_POLICY`` when they are loaded; processes that this one starts inherit the variable.
     """
     global _torch_was_first
     if not any(name in os.environ for name in _WAITING):
@@ -40,7 +40,7 @@ def wait_passively() -> None:
 
 
 def number_of_threads(parameters: int, now: int, *, chosen: bool) -> int:
-    """Threads of a run: one for a small model, which loses more by waiting than a second thread gains."""
+    """Return the number of threads: one for a small model, which loses more by waiting than a second one gains."""
     return now if chosen or parameters >= LARGE_MODEL_PARAMETERS else 1
 
 
@@ -48,7 +48,7 @@ def number_of_threads(parameters: int, now: int, *, chosen: bool) -> int:
 def using_run_threads(models: nn.Module, device: torch.device, saved: int | None = None) -> Iterator[int | None]:
     """Inside, torch has the run's number of threads, which is returned; ``None`` on a device that is no CPU.
 
-    The number decides how sums are rounded, so a resumed run takes that of its checkpoint.
+    The number decides how sums are rounded, so a resumed run takes the number of its checkpoint.
     """
     global _torch_was_first
     if device.type != "cpu":
@@ -63,14 +63,14 @@ def using_run_threads(models: nn.Module, device: torch.device, saved: int | None
     number = fresh if saved is None else saved
     if number != fresh:
         _log_line(
-            f"torch has {number} threads as before, so that the run stays the same to the last bit; a new one would "
+            f"torch has {number} threads as before, so that the run stays the same to the last bit; a new run would "
             f"have {fresh}"
         )
     if number > 1 and _torch_was_first:
         _torch_was_first = False
         _log_line(
-            "torch was imported before lit_rl, so its threads spin while they wait, and where other programs run that "
-            "takes several times as long: import lit_rl first, or set OMP_WAIT_POLICY=PASSIVE"
+            "torch was imported before lit_rl, so its threads spin while they wait, which is several times slower "
+            "beside other programs: import lit_rl first, or set OMP_WAIT_POLICY=PASSIVE"
         )
     torch.set_num_threads(number)
     try:
@@ -87,6 +87,6 @@ def default_thread_counts() -> set[int]:
 
 
 def _log_line(line: str) -> None:
-    from lightning.pytorch.utilities import rank_zero_info  # loaded by now, but where evaluate is used alone
+    from lightning.pytorch.utilities import rank_zero_info  # loaded by now, except if evaluate is used alone
 
     rank_zero_info(line)

@@ -75,7 +75,7 @@ PLANTED: dict[str, tuple[dict[str, Any], int, str, str]] = {
         "the term foreign pays for something else",
     ),
     "tests that always pass": ({"sandbox": PassesAscii(0.01)}, 40, "flat_reward", "likely the tests check nothing"),
-    "learning rate 1": ({"optimizer": adam(1.0)}, 16, "collapse", "lower the learning rate (1)"),
+    "learning rate 1": ({"optimizer": adam(1.0)}, 16, "collapse", "too high a learning rate (1)"),
 }
 
 

@@ -179,7 +179,7 @@ PLANTED: dict[str, tuple[list[dict[str, float]], str, str]] = {
     "groups that are too small": (
         [earned(0.5, group__all_passed_fraction=0.5, group__none_passed_fraction=0.47) | {FLAT: 0.98}] * 10,
         "flat_reward",
-        "or too few completions of a problem",
+        "or too few completions per problem",
     ),
     "a limit that cuts answers": ([earned(0.3, completion__truncated_fraction=0.6)] * 10, "truncated", "60% of the"),
 }
@@ -238,7 +238,7 @@ def test_what_follows_from_a_policy_that_was_lost_is_not_said_beside_it(well: in
     found = diagnose([healthy] * well + [WRECKED] * 30)
     assert [(one.rollout, one.rule) for one in found] == [(says, "collapse")]
     facts = f"rollout 1 earned 0.406, from rollout {well + 1} on 0 (100% of the completions are cut by the token limit)"
-    assert facts in found[0].message and "lower the learning rate (0.04)" in found[0].message
+    assert facts in found[0].message and "too high a learning rate (0.04)" in found[0].message
 
 
 def test_a_rule_speaks_again_once_its_condition_was_clear_for_as_long_as_it_looks_at() -> None:
@@ -272,7 +272,7 @@ def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float, lost: bool)
     numbers = [earned(passed), *(earned(0.0) for _ in range(12))]
     (found,) = diagnose(numbers, rows([outcome] * 20))
     assert found.rule == ("collapse" if lost else "flat_reward")
-    assert ("lower the learning rate" in found.message) == lost
+    assert ("too high a learning rate" in found.message) == lost
     assert ("most often TypeError" in found.message) != lost
 
 

@@ -1,4 +1,4 @@
-"""Fourteen rules that name a likely cause when a run does not learn; the callback ``Diagnostics`` asks them.
+"""Fourteen rules that name a likely cause when a run does not learn; the callback ``Diagnostics`` applies them.
 
 A rule of your own is one function::
 

@@ -1,4 +1,4 @@
-"""Commonest failure among the rows of a rollout, and the stop strings that cut rows."""
+"""Find the commonest failure among the rows of a rollout, and the stop strings that cut rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _BROKEN = (Verdict.NO_PROGRAM, Verdict.SYNTAX_ERROR, Verdict.EXCEPTION)
 _OPEN = re.compile("was never closed|unterminated|expected an indented block|expected 'except' or 'finally'")
 """Python's errors for a program that only lacks its end."""
 _OPEN_END = re.compile(r"(?:[-+*/%=<>,.({\[:&|^~\\]|\b(?:if|in|not|and|or|else|elif|is|for|while|lambda|import|from))$")
-"""After these something must follow."""
+"""Ends of a program's text after which something must follow."""
 
 
 def commonest_failure_and_advice(last: LastRollout, settings: RunSettings) -> tuple[str, str]:
     """Return how most rows of a rollout ended, and what to look at or to change."""
     rollout = last.rollout
     rows, stopped = max(1, len(rollout.judgements)), rows_ended_by_stop(rollout)
-    # Those that hold no program, or one that fails before any test does.
+    # Rows without a program, or with a program that fails before any test can fail.
     early = sum(rollout.judgements[row].outcome.verdict in _BROKEN for row in stopped)
     if len(stopped) > rows / 2 and early > len(stopped) / 2:
         length = float(rollout.completions.lengths[stopped].double().mean())
@@ -41,7 +41,7 @@ def commonest_failure_and_advice(last: LastRollout, settings: RunSettings) -> tu
 
 
 def causes_of_truncation(last: LastRollout, settings: RunSettings) -> str:
-    """Likely causes of completions that the token limit cuts, the likeliest first."""
+    """Return the likely causes of completions that the token limit cuts, the likeliest first."""
     rows = last.rollout.completions
     limit = f"too small a limit (`{settings.fit} --model.sampling.max_tokens 1024`)"
     endless = f"a policy that never ends, for lack of EOS or a stop string (`{settings.show}`)"
@@ -82,8 +82,8 @@ def _advice_for_verdict(verdict: Verdict, alike: Sequence[Judgement], rollout: R
         ended = rollout.completions.stop_reasons.count(StopReason.EOS) / len(rollout.judgements)
         whole = f", although {ended:.0%} ended by themselves: no limit or stop string cut them" if ended > 0.5 else ""
         return (
-            f"the extracted text is no valid program{whole}; likely other text is taken for it, the prompt is cut "
-            f"({show}), or the extraction does not fit the form ({check_data})"
+            f"the extracted text is no valid program{whole}; likely other text is taken for the program, the prompt is "
+            f"cut ({show}), or the extraction does not fit the form ({check_data})"
         )
     return f"likely most have the same reason ({show}), or the tests are wrong ({check_data})"
 
@@ -92,12 +92,12 @@ def _advice_for_verdict(verdict: Verdict, alike: Sequence[Judgement], rollout: R
 
 
 def rows_ended_by_stop(rollout: Rollout) -> list[int]:
-    """Rows whose last turn a stop string ended."""
+    """Return the rows whose last turn a stop string ended."""
     return [row for row, why in enumerate(rollout.completions.stop_reasons) if why is StopReason.STOP_STRING]
 
 
 def rows_cut_by_stop(rollout: Rollout) -> list[int]:
-    """Rows that a stop string ended and whose program breaks off there, or is missing although they need one."""
+    """Return the rows that a stop string ended and whose program breaks off there or, if needed, is missing."""
     return [row for row in rows_ended_by_stop(rollout) if _breaks_off(rollout.judgements[row])]
 
 
@@ -113,7 +113,7 @@ def _breaks_off(judgement: Judgement) -> bool:
 
 
 def ending_stop_string(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:
-    """The stop string that ended a turn; empty if none did, or if it is unknown."""
+    """Return the stop string that ended a turn; empty if none did, or if the string is unknown."""
     completions = rollout.completions
     turn, strings = completions.turns[row][number], completions.problems[row].stop_strings
     if turn.stop_reason is not StopReason.STOP_STRING:
@@ -128,7 +128,7 @@ def ending_stop_string(rollout: Rollout, row: int, number: int, decode: Decode |
 
 
 def commonest_stop_string(rollout: Rollout, rows: Sequence[int], decode: Decode | None) -> str:
-    """The stop string that ended most of some rows, quoted; all of their problems' strings if it is unknown."""
+    """Return the stop string that ended most of the rows, quoted; if unknown, all stop strings of the problems."""
     counted = Counter(ending_stop_string(rollout, row, len(rollout.completions.turns[row]) - 1, decode) for row in rows)
     string = counted.most_common(1)[0][0] if counted else ""
     if string:

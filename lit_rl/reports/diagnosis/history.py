@@ -17,7 +17,7 @@ from lit_rl.rollout import Rollout
 from lit_rl.types import StopReason
 
 Decode = Callable[[Sequence[int], StopReason, Sequence[str]], tuple[str, object]]
-"""From ids to text, as :meth:`lit_rl.models.codecs.codec.Codec.decode`."""
+"""A function from ids to text, such as :meth:`lit_rl.models.codecs.codec.Codec.decode`."""
 
 MAX_ADAM_LR = 0.1
 """No learning rate above this is meant for Adam, which moves a weight by about the rate in each update."""
@@ -27,16 +27,16 @@ REWARD, PASSED = "reward/mean", "execution/pass_rate"
 HIGHEST, LOWEST, ROWS, GROUPS = "rollout/highest_reward", "rollout/lowest_reward", "rollout/rows", "rollout/groups"
 """Largest and smallest reward of a row, number of rows, and number of groups of a rollout (this rank's)."""
 LAG = "rollout/lag"
-"""Optimizer steps that the policy was ahead of the weights that sampled, mean over rows."""
+"""Optimizer steps by which the policy was ahead of the weights that sampled, mean over rows."""
 CUT = "rollout/cut_by_stop_string"
 """Share of the rows whose program breaks off where a stop string ended it."""
 WEIGHT_SIZE, MOVED = "weights/size", "weights/moved"
-"""Root mean square of a few of the weights, and of their change in a rollout."""
+"""Root mean square of a few weights, and of the change of these weights in a rollout."""
 
 NOISE = 4.0
-"""Standard errors of a difference that noise explains; the best of the many windows of a run is compared."""
+"""A difference of so many standard errors may still be noise: the best of a run's many windows is compared."""
 SOLVED, UNSOLVED = 0.9, 0.7
-"""A task is solved from this pass rate on, if it was below the second before."""
+"""A task is solved from the first of these pass rates on, if its pass rate was below the second one before."""
 
 
 class MeanWithError(NamedTuple):
@@ -52,13 +52,13 @@ class MeanWithError(NamedTuple):
 
 @dataclass(frozen=True)
 class LastRollout:
-    """The last rollout, of this rank.
+    """The last rollout of this rank.
 
     Args:
         rollout: N rows and their judgements.
-        rewards: of the same rows.
-        logprobs: [N, T] nats of the trainer under the weights that sampled, NaN where there are none.
-        decode: from ids to text; ``None`` if nothing decodes.
+        rewards: rewards of these rows.
+        logprobs: [N, T] the trainer's log-probabilities (nats) under the weights that sampled; NaN if there are none.
+        decode: function from ids to text; ``None`` if there is none.
     """
 
     rollout: Rollout
@@ -77,20 +77,20 @@ class RunSettings:
     """Settings of the run, and the commands that messages name.
 
     Args:
-        fit: starts this run; settings follow it.
-        show: prints completions of this run.
-        check_data: runs the references of the task.
-        stop_strings: where stop strings are set.
-        optimizer: of its first parameter group.
-        steps: updates of a rollout.
+        fit: command that starts this run; settings are appended to it.
+        show: command that prints completions of this run.
+        check_data: command that runs the references of the task.
+        stop_strings: sentence that says where stop strings are set.
+        optimizer: settings of the optimizer's first parameter group.
+        steps: number of updates per rollout.
         clip_norm: ``gradient_clip_norm``.
-        num_weights: that learn.
-        staleness: rollouts that sampling runs ahead.
-        filtered: whether top-k or top-p filter what is sampled.
-        precision: of the trainer, and of the policy's weights.
-        dropout: names of modules that drop something.
-        term_weights: by name of the reward term.
-        special_tokens: by id, those that are no EOS.
+        num_weights: number of weights that learn.
+        staleness: number of rollouts that sampling runs ahead.
+        filtered: whether top-k or top-p excludes tokens from sampling.
+        precision: the trainer's precision, and the dtypes of the policy's weights.
+        dropout: names of the model's dropout options that are not 0.
+        term_weights: weights of the reward terms, by name.
+        special_tokens: the special tokens that are no EOS, by id.
     """
 
     fit: str = "lit-rl fit --config FILE"
@@ -109,25 +109,25 @@ class RunSettings:
     special_tokens: Mapping[int, str] = field(default_factory=dict)
 
     def smaller_rate_hint(self, rate: float) -> tuple[str, str]:
-        """Return a learning rate that is too large as a cause, and the command with a smaller one."""
+        """Return the cause that the learning rate is too large, and the command with a smaller rate."""
         lower = USUAL_ADAM_LR if rate > MAX_ADAM_LR and "betas" in self.optimizer else rate / 10
-        return f"lower the learning rate ({rate:.2g})", f"{self.fit} --model.update.optimizer.init_args.lr {lower:.2g}"
+        return f"too high a learning rate ({rate:.2g})", f"{self.fit} --model.update.optimizer.init_args.lr {lower:.2g}"
 
 
 class MetricHistory:
-    """Metrics of the last ``patience`` rollouts, and a few statistics of all before.
+    """Metrics of the last ``patience`` rollouts, and a few statistics of all rollouts before.
 
     Attributes:
-        rollout: number of the last one, from 1.
+        rollout: number of the last rollout, from 1.
         recent: metrics of the last rollouts, oldest first.
         first_metrics: metrics of the first rollout.
-        latest: by metric its last value, however long ago.
-        first: by metric its level in the first ``patience`` rollouts.
-        best: by metric the largest of its levels so far, without the present one.
-        lowest: by metric its smallest value in a rollout.
-        highest: by metric its largest value in a rollout.
+        latest: last value of each metric, however old.
+        first: level of each metric in the first ``patience`` rollouts.
+        best: largest level of each metric so far, without the present level.
+        lowest: smallest value of each metric in a rollout.
+        highest: largest value of each metric in a rollout.
         peak: number and metrics of the rollout that earned most.
-        validations: number of the rollout, and what was measured after it.
+        validations: for each validation, the number of the rollout before it, and the metrics.
     """
 
     def __init__(self, patience: int) -> None:
@@ -168,11 +168,11 @@ class MetricHistory:
         return len(self.recent) == self.patience
 
     def values(self, name: str) -> list[float]:
-        """A metric in those of the last rollouts that logged it."""
+        """Return the values of a metric in those of the last rollouts that logged it."""
         return [metrics[name] for metrics in self.recent if name in metrics]
 
     def mean_with_error(self, name: str) -> MeanWithError | None:
-        """Mean and standard error over those of the last rollouts that logged it; ``None`` if none did."""
+        """Return a metric's mean and standard error over the last rollouts that logged it; ``None`` if none did."""
         values = self.values(name)
         if not values:
             return None
@@ -181,7 +181,7 @@ class MetricHistory:
         return MeanWithError(mean, sqrt(squares / (number - 1) / number) if number > 1 else 0.0)
 
     def mean(self, name: str) -> float:
-        """Mean over those of the last rollouts that logged it; 0 if none did."""
+        """Return a metric's mean over those of the last rollouts that logged it; 0 if none did."""
         level = self.mean_with_error(name)
         return 0.0 if level is None else level.mean
 
@@ -206,20 +206,20 @@ class MetricHistory:
         """True if the best rollout earned more than a few lucky hits."""
         _, peak = self.peak
         error = peak.get("reward/std", 0.0) / sqrt(max(1.0, peak.get(ROWS, 1.0)))
-        # Under tests of another problem some program passes now and then.
+        # Now and then a program passes even the tests of another problem.
         lucky = self.best.get(PASSED, MeanWithError(0.0)).mean <= 0.01 and peak.get(PASSED, 1.0) <= 0.05
         return not lucky and peak.get(REWARD, 0.0) - self.reward_floor > 3 * error
 
     @property
     def num_unrewarded_rollouts(self) -> int:
-        """Number of the last rollouts in a row that earned next to nothing, if an earlier one did earn something."""
+        """Number of latest consecutive rollouts that earned next to nothing; 0 if no earlier one earned anything."""
         nothing = self.reward_floor + 0.05 * (self.peak[1].get(REWARD, 0.0) - self.reward_floor)
         rewards = reversed(self.values(REWARD))
         return len(list(takewhile(lambda one: one <= nothing, rewards))) if self.has_earned else 0
 
     @property
     def is_solved(self) -> bool:
-        """True if the run learned its task: it earns the most that any row ever did, and earned less before."""
+        """True if the run learned its task: it earns nearly what the best row ever earned, and earned less before."""
         if self.values(PASSED):
             passed = max(self.mean(PASSED), self.recent[-1].get(PASSED, 0.0))
             return passed >= SOLVED and self.lowest[PASSED] < UNSOLVED
@@ -228,13 +228,13 @@ class MetricHistory:
         return span > 0 and self.mean(REWARD) >= top - 0.02 * span and self.lowest[REWARD] < top - 0.1 * span
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data, for a checkpoint."""
+        """Return the history as plain data, for a checkpoint."""
         state = {name: value for name, value in vars(self).items() if name != "patience"}
         levels = {name: {metric: tuple(one) for metric, one in state[name].items()} for name in ("first", "best")}
         return copy.deepcopy({**state, "recent": list(self.recent), **levels})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
+        """Restore the history from plain data."""
         vars(self).update(copy.deepcopy(dict(state)))
         self.recent = deque(self.recent, maxlen=self.patience)
         for name in ("first", "best"):

@@ -1,7 +1,7 @@
-"""The rules, causes before symptoms: each a function of metrics, last rollout and settings.
+"""Rules of diagnosis, causes before symptoms; each is a function of metrics, last rollout and settings.
 
-A rule returns one line with what was measured, what it means and the likeliest causes with a command for each, and
-below it, if it helps, completions to read; empty if nothing is wrong. Numbers are means over the last rollouts.
+A rule returns a line: what was measured, what that means, and the likeliest causes with a command for each. Completions
+to read may follow below. The text is empty if nothing is wrong. Numbers are means over the last rollouts.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ _LIMITS = {
         "programs that build too much (`{show}`)",
     ),
 }
-"""By verdict the largest allowed share of the programs, and the message."""
+"""The largest allowed share of the programs, and the message, by verdict."""
 
 
 def format_diagnosis(measured: str, meaning: str, *causes: tuple[str, str]) -> str:
-    """Format one line; each cause has a command, and a single one is certain."""
+    """Format one line with a command for each cause; a single cause is certain, several are likely."""
     listed = ", or ".join(f"{cause} (`{command}`)" for cause, command in causes)
     return f"{measured}: {meaning}; {'likely ' if len(causes) > 1 else ''}{listed}"
 
 
 def not_finite(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
-    """Weights, or numbers of the update, are NaN or infinite; of the sampler's numbers ``sampler_gap`` tells."""
+    """Weights or numbers of the update are NaN or infinite; ``sampler_gap`` covers the sampler's numbers."""
     newest = metrics.recent[-1]
     names = [name for name, value in newest.items() if not isfinite(value) and not name.startswith("sampling/")]
     if not names:
@@ -89,7 +89,7 @@ def sandbox(metrics: MetricHistory, last: LastRollout, settings: RunSettings) ->
 
 
 def broken_tests(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
-    """All programs of a problem, eight or more in a rollout, ended with one error at one statement of its tests."""
+    """All programs of a problem (eight or more in a rollout) ended with one error at one statement of its tests."""
     endings: dict[str, dict[str, tuple[str, str, str]]] = {}
     for judgement in last.rollout.judgements:
         outcome, program = judgement.outcome, judgement.program
@@ -125,9 +125,9 @@ def sampler_gap(metrics: MetricHistory, last: LastRollout, settings: RunSettings
             f"the engine samples with weights that are {age:.1f} rollouts old",
             "rows are compared with a policy that did not write them",
             (reach, "lit-rl docs engines"),
-            ("it samples too many rollouts ahead", f"{settings.fit} --model.collect.staleness 0"),
+            ("the engine samples too many rollouts ahead", f"{settings.fit} --model.collect.staleness 0"),
         )
-    if gap < 0.05 or settings.filtered or settings.staleness:  # otherwise there is always a gap
+    if gap < 0.05 or settings.filtered or settings.staleness:  # filters and staleness always cause a gap
         return ""
     began = metrics.first_metrics.get(_GAP, gap)
     dropout = f", dropout ({', '.join(settings.dropout)})" if settings.dropout else ""
@@ -144,7 +144,7 @@ def sampler_gap(metrics: MetricHistory, last: LastRollout, settings: RunSettings
 
 
 def _cause_of_gap(last: LastRollout) -> str:
-    """Look for the cause in the sampler's numbers and the trainer's; empty if none explains nine tenths of the gap."""
+    """Return the cause that explains nine tenths of the gap between sampler and trainer; empty if none does."""
     rows = last.rollout.completions
     sampler, mask = rows.sampler_logprobs.double(), rows.completion_mask
     if mask.sum() > 1 and not sampler[mask].std():
@@ -259,7 +259,7 @@ def exploding_kl(metrics: MetricHistory, last: LastRollout, settings: RunSetting
     return format_diagnosis(
         f"the updates of one rollout move the policy by {metrics.mean(_KL):.2g} nats a token",
         "later updates learn from rows that the policy no longer writes",
-        ("too many of them", f"{settings.fit} --model.update.max_kl 0.05"),
+        ("too many updates", f"{settings.fit} --model.update.max_kl 0.05"),
         settings.smaller_rate_hint(metrics.learning_rate),
     )
 
@@ -278,7 +278,7 @@ def useless_critic(metrics: MetricHistory, last: LastRollout, settings: RunSetti
 
 
 def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
-    """The reward has fallen to nothing, or has lost more than half of the way from the floor to its best mean."""
+    """The reward has fallen to nothing, or has lost more than half of its rise from the floor to its best mean."""
     now, lost = metrics.mean_with_error(REWARD), metrics.num_unrewarded_rollouts
     if now is None or not metrics.has_earned:
         return ""
@@ -310,14 +310,14 @@ def entropy_collapse(metrics: MetricHistory, last: LastRollout, settings: RunSet
     ):
         return ""
     passes = max(metrics.mean(PASSED), metrics.recent[-1].get(PASSED, 0.0)) >= 0.9
-    untrained = metrics.highest.get(trained, 1.0) == 0  # then it differs by noise alone
+    untrained = metrics.highest.get(trained, 1.0) == 0  # then the entropy differs by noise alone
     if passes or untrained or metrics.mean(_FLAT) < 0.5:
         return ""
     line = format_diagnosis(
         f"the entropy fell from {first.mean:.2g} to {entropy:.2g} nats a token, and most groups have equal rewards",
         "the policy no longer explores",
         settings.smaller_rate_hint(metrics.learning_rate),
-        ("no KL or entropy bonus that keeps it up", f"{settings.fit} --model.objective.kl_coef 0.01"),
+        ("no KL or entropy bonus that keeps the entropy up", f"{settings.fit} --model.objective.kl_coef 0.01"),
     )
     if metrics.values(PASSED):
         return line
@@ -347,7 +347,7 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
     elif last.runs_programs and (flat - every - none > 0.1 if flat else passed > 0.02):
         terms = " and ".join(name for name, weight in settings.term_weights.items() if weight) or "the reward"
         meaning = f"{passed:.0%} of the programs pass, and rewards do not distinguish them"
-        first = (f"{terms} gives all rows of a problem the same, as from a cache", "lit-rl docs rewards")
+        first = (f"{terms} gives all rows of a problem the same value, as a cache would", "lit-rl docs rewards")
         second = ("no term reads the tests", "lit-rl docs rewards")
     elif all_equal and (fell or (top > reward + 1e-6 and not last.runs_programs)):
         meaning = f"rows earned up to {top:.3g} before, and the policy no longer tries what they did"
@@ -357,8 +357,8 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
         return f"{measured}: {meaning}; {advice}\n{_longest_prompt(last)}"
     else:
         meaning = "every answer is worth the same"
-        first = ("the reward does not look at what differs, or problems are too easy or too hard", settings.show)
-        second = ("too few completions of a problem", f"{settings.fit} --model.sampling.num_samples 16")
+        first = ("the reward ignores what differs, or the problems have the wrong difficulty", settings.show)
+        second = ("too few completions per problem", f"{settings.fit} --model.sampling.num_samples 16")
     return f"{format_diagnosis(measured, meaning, first, second)}\n{_longest_prompt(last)}"
 
 
@@ -397,7 +397,7 @@ def truncated(metrics: MetricHistory, last: LastRollout, settings: RunSettings) 
         f"{min(1.0, cut / failed):.0%} of the programs that fail break off where a stop string ended them",
         "answers are judged without their end",
         (f"{string} occurs inside good answers; {settings.stop_strings}", settings.check_data),
-        ("the policy writes it too early", settings.show),
+        ("the policy writes the stop string too early", settings.show),
     )
 
 
@@ -417,13 +417,13 @@ RULES: tuple[Rule, ...] = (
     format_falling,
     truncated,
 )
-"""Of those that hold, the callback reports the first."""
+"""Rules in order: the callback reports the first one that holds."""
 
 
 def _causes_of_drift(metrics: MetricHistory, settings: RunSettings) -> tuple[tuple[str, str], tuple[str, str]]:
     other = ("no KL that holds the policy near its start", f"{settings.fit} --model.objective.kl_coef 0.01")
     if settings.steps > 1:
-        other = (f"too many updates of a rollout ({settings.steps})", f"{settings.fit} --model.update.max_kl 0.05")
+        other = (f"too many updates per rollout ({settings.steps})", f"{settings.fit} --model.update.max_kl 0.05")
     return settings.smaller_rate_hint(metrics.learning_rate), other
 
 
@@ -432,7 +432,7 @@ def _longest_prompt(last: LastRollout) -> str:
 
 
 def _top_completions(last: LastRollout, scores: Sequence[float]) -> str:
-    """Three completions with the largest scores, of different problems where there are as many."""
+    """Return three completions with the largest scores, of different problems if there are three."""
     judgements, rewards = last.rollout.judgements, last.rewards.rewards.tolist()
     order = sorted(range(len(scores)), key=lambda row: -scores[row])
     first = {judgements[row].problem.task_id: row for row in reversed(order)}.values()

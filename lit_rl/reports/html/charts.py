@@ -11,7 +11,7 @@ from lit_rl.run_files.records import Curve
 from lit_rl.run_files.row_text import format_number
 
 COLOURS = ("#2166ac", "#d6604d", "#1b7837", "#762a83", "#b35806", "#01665e", "#c51b7d", "#4d4d4d")
-"""Told apart by most people who do not see all colours."""
+"""Colours that most people who do not see all colours can tell apart."""
 
 FRAME = {"width": 360, "height": 224, "left": 66, "right": 350, "top": 10, "bottom": 184}
 _MAX_DOTS = 40
@@ -48,7 +48,7 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True)
 class AxisScale:
-    """From a number to a place on the page, along one axis."""
+    """A function from a number to a place on the page, along one axis."""
 
     low: float
     high: float
@@ -56,13 +56,13 @@ class AxisScale:
     end: float
 
     def __call__(self, value: float) -> str:
-        """The place of a number."""
+        """Return the place of a number."""
         span = (self.high - self.low) or 1.0
         return f"{self.start + (value - self.low) / span * (self.end - self.start):.1f}"
 
 
 def mean_and_band_panel(title: str, lines: Sequence[CurveGroup], clock: str) -> Panel:
-    """The mean of each group's curves, and the band between its lowest and its highest."""
+    """Return a panel with the mean of each group's curves, and a band from the lowest to the highest curve."""
     x, y = _axis_scales([point for line in lines for curve in line.curves for point in curve])
     shapes = []
     for line in lines:
@@ -78,7 +78,7 @@ def mean_and_band_panel(title: str, lines: Sequence[CurveGroup], clock: str) -> 
 
 
 def stacked_areas_panel(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str], clock: str) -> Panel:
-    """Shares that add up to one, on top of each other."""
+    """Return a panel with shares that add up to one, on top of each other."""
     counts = sorted({count for curve in shares.values() for count, _ in curve})
     x, y = _axis_scales([(count, 0.0) for count in counts], low=0.0, high=1.0)
     floor, shapes = dict.fromkeys(counts, 0.0), []
@@ -92,7 +92,7 @@ def stacked_areas_panel(title: str, shares: Mapping[str, Curve], colours: Mappin
 
 
 def min_mean_max_by_count(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
-    """(count, lowest, mean, highest) at each count that all curves have, or any if they have none in common."""
+    """Return (count, lowest, mean, highest) at each count that all curves have; without one, at every count."""
     at: dict[int, list[float]] = {}
     for curve in curves:
         for count, value in curve:
@@ -102,7 +102,7 @@ def min_mean_max_by_count(curves: Sequence[Curve]) -> list[tuple[int, float, flo
 
 
 def axis_ticks(low: float, high: float) -> list[float]:
-    """Three to six round numbers between two others."""
+    """Return three to six round numbers from ``low`` to ``high``."""
     step = 10 ** math.floor(math.log10((high - low) / 4))
     step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 5)
     first = math.ceil(low / step - 1e-9)
@@ -114,7 +114,7 @@ def _axis_scales(
 ) -> tuple[AxisScale, AxisScale]:
     counts, values = [n for n, _ in points] or [0], [v for _, v in points] or [0.0]
     bottom, top = min(values) if low is None else low, max(values) if high is None else high
-    if top == bottom:  # a line in the middle; one at 0 on the ground, since most numbers are never below
+    if top == bottom:  # a flat line is in the middle, but at 0 on the ground, since few numbers go below
         top, bottom = (top + 0.5 * abs(top), bottom - 0.5 * abs(bottom)) if top else (1.0, 0.0)
     horizontal = AxisScale(min(counts), max(max(counts), min(counts) + 1), FRAME["left"], FRAME["right"])
     return horizontal, AxisScale(bottom, top, FRAME["bottom"], FRAME["top"])

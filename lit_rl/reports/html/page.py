@@ -38,7 +38,7 @@ OVERVIEW = (
     "dpo/accuracy",
     "time/tokens_per_second",
 )
-"""Numbers that a report begins with; those that a run has."""
+"""Names of the metrics that a report begins with, as far as a run has them."""
 
 _HERE = Path(__file__).parent
 _NO_TERMS = ("reward/mean", "reward/std", "reward/p10", "reward/p90", "reward/invalid_fraction")
@@ -65,7 +65,7 @@ def write_page(runs: Sequence[Run], file: str | Path, metrics: Sequence[str] | N
 
 
 def render_page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
-    """The page as a text."""
+    """Return the page as text."""
     templates = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -109,7 +109,7 @@ def render_page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> st
 
 
 def _verdict_shares(run: Run) -> dict[str, Curve]:
-    """Curves of the verdicts that occurred, in the order in which they are drawn."""
+    """Return the curves of the verdicts that occurred, in the order in which they are drawn."""
     found = {match[1]: curve for name, curve in run.curves.items() if (match := _VERDICT.fullmatch(name))}
     return {name: found[name] for name in _VERDICT_COLOURS if any(share > 0 for _, share in found.get(name, []))}
 
@@ -140,7 +140,7 @@ def _validation_table(run: Run) -> list[tuple[str, ...]]:
 
 
 def _curve_panels(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any]:
-    """Panels of the overview, of the terms of the reward, and of all other numbers."""
+    """Return the panels of the overview, of the reward's terms, and of all other metrics."""
     groups = group_by_settings(runs)
     colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(groups)}
     known = sorted({name for run in runs for name in run.curves})
@@ -173,7 +173,7 @@ def _curve_panels(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[st
 
 
 def _ending_shares(run: Run) -> list[tuple[str, tuple[float, ...]]]:
-    """Shares of the endings at the beginning of a run and at its end, most frequent first."""
+    """Return the shares of the endings at the beginning of a run and at its end, most frequent first."""
     first, last = run.endings
     names = sorted({*first, *last}, key=lambda name: -first.get(name, 0) - last.get(name, 0))
     return [(name, tuple(part.get(name, 0) / max(1, sum(part.values())) for part in (first, last))) for name in names]
