@@ -74,8 +74,8 @@ CAUSES: dict[str, tuple[list[Problem], str, str]] = {
     ),
     "a package": (
         several(2, reference="import numpy\n" + HEAD + BODY),
-        "the reference ends with exception ModuleNotFoundError (--packages NAME permits one here, the sandbox's "
-        "packages: [NAME] in a run): 2 problems",
+        "the reference ends with exception ModuleNotFoundError (--packages NAME permits a package here; set "
+        "sandbox packages: [NAME] in a run): 2 problems",
         "  own/1: exception line 1 No module named 'numpy'",
     ),
     "a time-out": (

@@ -1,4 +1,4 @@
-"""``lit-rl check-contamination``: whether the training data holds problems of the evaluation."""
+"""``lit-rl check-contamination``: find problems of the evaluation in the training data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_contamination(arguments: Sequence[str]) -> None:
     parsed = parser.parse_args(keep_data_sections(arguments))
     tasks = parser.instantiate_classes(parsed)
     if tasks.data is None:
-        parser.error("no data section says which task to check: give --config FILE with one, or --data TASK")
+        parser.error("no data section says which task to check: give a --config FILE that has one, or --data TASK")
     print(
         f"task {task_label(parsed.data)}" + (f", held out {task_label(parsed.held_out)}" if tasks.held_out else ""),
         flush=True,

@@ -24,7 +24,7 @@ def check_data(arguments: Sequence[str]) -> None:
     check_and_convert(parsed.examples, NonNegativeInt, "examples")
     task = parser.instantiate_classes(parsed).data
     if task is None:
-        parser.error("no data section says which task to check: give --config FILE with one, or --data TASK")
+        parser.error("no data section says which task to check: give a --config FILE that has one, or --data TASK")
     print(f"task {task_label(parsed.data)}", flush=True)
     splits: list[Split] = parsed.splits if isinstance(parsed.splits, list) else [parsed.splits]
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
@@ -37,7 +37,7 @@ def check_data(arguments: Sequence[str]) -> None:
 def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> CheckResult:
     """Check the problems of a task and of its validation tasks.
 
-    References run under the check and the public check; stubs that return None or raise and an empty program must not
+    References must pass the check and the public check; an empty program, and stubs that return None or raise, must not
     pass.
 
     Args:
@@ -63,14 +63,14 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
 
 
 def distinct_problems(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
-    """The problems of several splits and of the validation tasks, each once."""
+    """Return the problems of several splits and of the validation tasks, each problem once."""
     return _each_once(problems_by_split(task, splits).values())
 
 
 def problems_by_split(task: TaskDataModule, splits: Iterable[Split]) -> dict[str, list[Problem]]:
-    """The problems of several splits and of the validation tasks; equal problems of one task are one object.
+    """Return the problems of several splits and of the validation tasks; equal problems of one task are one object.
 
-    A split of a validation task is named after the task, and left out where it is empty.
+    A split of a validation task is named after the task, and left out if the split is empty.
     """
     known: dict[tuple[str, str], list[Problem]] = {}
     found: dict[str, list[Problem]] = {}
@@ -79,7 +79,7 @@ def problems_by_split(task: TaskDataModule, splits: Iterable[Split]) -> dict[str
         for split in splits:
             problems = []
             for problem in one.problems(split):
-                # Splits may share problems, or only names: rows of two files are often counted from 0 in both.
+                # Splits may share problems, or only task ids: two files often both count their rows from 0.
                 of_name = known.setdefault((one.name, problem.task_id), [])
                 problems.append(next((other for other in of_name if other == problem), problem))
                 of_name.append(problem)
@@ -101,7 +101,7 @@ def keep_data_sections(arguments: Sequence[str]) -> list[str]:
 
 
 def task_label(chosen: Namespace) -> str:
-    """A chosen task: its class, its path, its validation tasks."""
+    """Describe a chosen task by its class, its path and its validation tasks."""
     arguments = vars(chosen.get("init_args") or Namespace())
     place = f" from {arguments['path']}" if arguments.get("path") else ""
     others = " and ".join(task_label(one) for one in arguments.get("validation_tasks") or ())

@@ -23,7 +23,7 @@ _HEADROOM = 5.0
 _MIN_LIMIT_SECONDS = 1.0
 _NUM_SLOWEST = 5
 _EMPTY_MAIN = "int main() { return 0; }\n"
-# What tests expect most often; an exception may be all of these.
+# The exceptions that tests expect most often; one class may derive from all of them.
 _RAISES = "raise type('Wrong', (ValueError, TypeError, KeyError, IndexError, ZeroDivisionError, RuntimeError), {})"
 _STUBS = {
     "function": "def {name}(*args, **kwargs):\n    {body}\n",
@@ -38,7 +38,7 @@ _BODIES = {"a stub": "pass", "a stub that raises": _RAISES}
 class CheckedProblem:
     """A problem, the outcomes of its reference under the check and the public check, and wrong programs that pass.
 
-    An outcome is ``None`` if there is no reference or check, or nothing to run it with.
+    An outcome is ``None`` if there is no reference or no such check, or if the check runs no program.
     """
 
     problem: Problem
@@ -53,12 +53,12 @@ class CheckedProblem:
 
     @property
     def faults(self) -> list[str]:
-        """The fault, in words that are the same for all problems with that fault."""
+        """The faults, each in words that are the same for all problems with that fault."""
         found = []
         for outcome, under in ((self.outcome, ""), (self.public, "under the public check, ")):
             if outcome is not None and not outcome.passed:
                 how = " ".join(filter(None, [str(outcome.verdict), outcome.exception_type]))
-                packages = " (--packages NAME permits one here, the sandbox's packages: [NAME] in a run)"
+                packages = " (--packages NAME permits a package here; set sandbox packages: [NAME] in a run)"
                 hint = packages if outcome.exception_type == "ModuleNotFoundError" else ""
                 found.append(f"{under}the reference ends with {how}{hint}")
         return found + [f"the tests accept {what}" for what in self.accepted_wrong_programs]
@@ -90,7 +90,7 @@ class CheckResult:
         return bool(self.checked) and not self.problems_by_fault
 
     def report_text(self, num_examples: int = 3) -> str:
-        """The verdict, counts for each split, faults, the slowest references and a time limit."""
+        """Return the verdict, counts for each split, faults, the slowest references and a time limit."""
         ran = [one for one in self.checked if one.outcome is not None]
         passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
         faulty = sum(bool(one.faults) for one in self.checked)
@@ -148,7 +148,7 @@ def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checke
 
 
 def record_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedProblem]) -> None:
-    """Name the wrong programs that pass the tests of each problem whose reference passes, or that has none."""
+    """Record the wrong programs that pass the tests of problems whose reference passes or is missing."""
     idle = [
         ((one, what), source, one.problem.check)
         for one in checked
@@ -161,14 +161,14 @@ def record_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedPr
 
 
 def _judge_all(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
-    """Judge programs by their checks, all at once; each outcome comes with what was named before the program."""
+    """Judge all programs by their checks together; yield each outcome with the name of its program."""
     named = list(tried)
     outcomes = sandbox.judge_many([(source, check) for _, source, check in named])
     return zip((name for name, _, _ in named), outcomes, strict=True)
 
 
 def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
-    """Programs that do nothing, and what they are."""
+    """Yield programs that do nothing, each with its description."""
     if problem.check.language != "python":
         if isinstance(problem.check, StdioTests):
             yield "an empty program", _EMPTY_MAIN
@@ -186,7 +186,7 @@ def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
 
 
 def _called_name(problem: Problem) -> str | None:
-    """The function or class that the tests use; ``None`` if they run a whole program, or it cannot be found."""
+    """Return the function or class that the tests use; ``None`` if they run a whole program or no name is found."""
     check = problem.check
     if check.defines:
         return check.defines.partition(".")[0]

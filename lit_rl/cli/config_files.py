@@ -1,4 +1,4 @@
-"""Configurations and what is typed beside them, compared with the classes they are for before a parser builds any."""
+"""Checks of configurations and typed arguments against the classes that they describe, before a parser builds any."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _VERBS = ("fit", "validate", "test", "predict", "config")
 
 
 def config_files_of(arguments: Sequence[str]) -> dict[str, Path]:
-    """The files that ``--config`` names, in order, each with its whole path: the parser changes the folder."""
+    """Return the files that ``--config`` names, in order, as absolute paths: the parser changes the working folder."""
     found = [word.removeprefix(_FLAG) for word in join_config_flags(arguments) if word.startswith(_FLAG)]
     return {name: Path(name).absolute() for name in found if Path(name).is_file()}
 
@@ -53,8 +53,8 @@ def replace_configs_by_parts(
 ) -> list[str]:
     """Replace each configuration in the arguments by the part of it that the verb's parser knows.
 
-    The parser's own action for configurations merges the parts as those of ``lit-rl fit``: in order, with what is
-    given before, between and after them.
+    The parser then merges these parts as ``lit-rl fit`` merges configurations: in order, together with the arguments
+    before, between and after them.
     """
     found: list[str] = []
     for word in join_config_flags(arguments):
@@ -67,7 +67,7 @@ def replace_configs_by_parts(
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Loader that refuses duplicate keys, of which YAML silently keeps the last."""
+    """Loader that refuses duplicate keys; YAML would silently keep the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         first: dict[str, int] = {}
@@ -82,7 +82,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def load_checked_config(name: str) -> dict[str, Any]:
-    """Check whether a file is a configuration."""
+    """Load a configuration, and raise an error if the file holds none."""
     try:
         content = yaml.load(Path(name).read_text(encoding="utf-8"), _UniqueKeyLoader)
     except (UnicodeDecodeError, yaml.YAMLError) as error:
@@ -97,7 +97,7 @@ def load_checked_config(name: str) -> dict[str, Any]:
         raise UsageError(f"{name}, {said}{remedy}") from error
     if not isinstance(content, dict):
         got = "is empty" if content is None else f"holds {str(content)[:60]}"
-        raise UsageError(f"{name} {got}: a configuration has the sections model and data (lit-rl configs copy NAME)")
+        raise UsageError(f"{name} {got}: a configuration needs sections model and data; run lit-rl configs copy NAME")
     for section in content:
         first = str(section).partition(".")[0]
         if first not in (*_SECTIONS, *_VERBS):
@@ -106,9 +106,9 @@ def load_checked_config(name: str) -> dict[str, Any]:
 
 
 def check_and_expand_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
-    """Compare files and flags, in the order in which the parser reads them, with the classes that they are for.
+    """Check files and flags, in the order in which the parser reads them, against the classes that they describe.
 
-    Return them with a class where a hub id or folder stands for one.
+    Return the arguments, with a class in place of each hub id or folder that stands for a class.
     """
     merged: dict[str, Any] = {}
     found: list[str] = []
@@ -146,8 +146,8 @@ def check_and_expand_layers(arguments: Sequence[str], homes: Mapping[str, type],
         found.append(_expand_model_sources(word, layer, sources) if sources else word)
     task = find_class_or_none(str(merged["data"].get("class_path"))) if had_tasks and words[0] != "export" else None
     if task and "validation_tasks" in constructor_parameters(task) and "validation_tasks" not in merged["data"]:
-        found.append("--data.validation_tasks=null")  # or the parser keeps those of the earlier task
-    for section in homes if words[0] in RUNS else ():  # other verbs want one section alone
+        found.append("--data.validation_tasks=null")  # or the parser keeps the earlier task's
+    for section in homes if words[0] in RUNS else ():  # other verbs need only one section
         if isinstance(given := merged.get(section), Mapping) and given and "class_path" not in given:
             raise UsageError(f"{section} names no class: give class_path, and {next(iter(given))} under init_args")
     return found
@@ -161,7 +161,7 @@ def _check_and_find_sources(section: str, value: Any, home: type | None, trainer
         check_and_convert_arguments(trainer, cast(Mapping[Any, Any], value), section)
         return []
     if isinstance(value, Mapping) and "class_path" not in value:
-        return []  # the parser says that there is none
+        return []  # the parser reports the missing class
     after = check_and_convert(value, home, section, config=True)
     return list(_changed_paths(value, after, section))
 
@@ -180,7 +180,7 @@ def _changed_paths(before: Any, after: Any, path: str) -> Iterator[str]:
 
 
 def _expand_model_sources(word: str, layer: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """The word of a file or flag, with ``CausalLM`` at each key that has a hub id or folder in place of a class."""
+    """Return a file's or flag's argument, with ``CausalLM`` at each key where a hub id or folder stands for a class."""
     flag = word.partition("=")[0]
     content: Any = copy.deepcopy(dict(layer))
     for key in keys:
@@ -218,7 +218,7 @@ def _nest_value(keys: Sequence[str], value: Any) -> Any:
 
 
 def inline_init_args(value: Any, path: str) -> Any:
-    """A part of a configuration with the arguments of each class beside its ``class_path``."""
+    """Return a part of a configuration with each class's arguments moved from ``init_args`` beside ``class_path``."""
     if isinstance(value, CommandLineText) and value.lstrip()[:1] in ("{", "["):
         value = value.parse_yaml()
     if isinstance(value, list):
@@ -234,14 +234,14 @@ def inline_init_args(value: Any, path: str) -> Any:
 
 
 def merge_flat(under: Any, over: Any) -> Any:
-    """A flat part of a configuration over an earlier one, as the parser merges them."""
+    """Merge a flat part of a configuration over an earlier part, as the parser does."""
     if isinstance(under, str) and isinstance(over, Mapping) and "class_path" not in over:
         read = under.parse_yaml() if isinstance(under, CommandLineText) else under
         under = inline_init_args(read, "") if isinstance(read, Mapping) else {"class_path": read}
     if isinstance(under, Mapping) and isinstance(over, str) and "class_path" in under and find_class_or_none(over):
         over = {"class_path": str(over)}
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
-        return under if isinstance(under, list) and isinstance(over, Mapping) else over  # of the last item
+        return under if isinstance(under, list) and isinstance(over, Mapping) else over  # for its last item
     if over.get("class_path", under.get("class_path")) != under.get("class_path"):
         cls, before = (find_class_or_none(str(one.get("class_path"))) for one in (over, under))
         kept = constructor_parameters(cls) if cls is not None else {}
@@ -251,7 +251,7 @@ def merge_flat(under: Any, over: Any) -> Any:
 
 
 def find_class_or_none(name: str) -> type | None:
-    """Return the class of a path, or of a short name of this package; ``None`` for any other text."""
+    """Return the class that a path, or a short name of this package, stands for; ``None`` for any other text."""
     module, _, short = name.rpartition(".")
     with suppress(Exception):
         found = getattr(import_module(module), short) if module else classes_by_name()[name]

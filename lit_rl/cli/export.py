@@ -1,4 +1,4 @@
-"""``lit-rl export``: a checkpoint as a folder that other programs load, with a card that says what it is."""
+"""``lit-rl export``: write a checkpoint as a folder that other programs load, with a model card."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def export(arguments: Sequence[str]) -> None:
     path, folder = resolve_checkpoint_path(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
     config = load_run_config(checkpoint, parsed.config or ())
-    remedy = "if you trust who made it, give the run's configuration with --config"
+    remedy = "if you trust whoever made that file, give the run's configuration with --config"
     with nullcontext() if parsed.config else restrict_config_imports((), str(path), remedy):
         policy = build_policy(config)
     policy.load()
@@ -61,9 +61,9 @@ def export(arguments: Sequence[str]) -> None:
 
 
 def load_run_config(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
-    """The configuration of the run: from files, later ones over earlier ones, else from the checkpoint.
+    """Return the run's configuration: from files, later ones over earlier ones, or without files from the checkpoint.
 
-    Of a run that was made in Python it is the policy alone, with the name of the module.
+    For a run that was made in Python, it holds only the policy and the name of the module.
     """
     if not files and not checkpoint.get("config") and checkpoint.get("made_of"):
         made_of: dict[str, Any] = json.loads(checkpoint["made_of"])
@@ -73,7 +73,7 @@ def load_run_config(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict
         config = _merge_over(config, yaml.safe_load(text))
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
         where = " with ".join(files) or "the checkpoint"
-        raise UsageError(f"{where} holds no configuration of a run, with model.policy: give --config FILE")
+        raise UsageError(f"{where} holds no configuration of a run with model.policy: give --config FILE")
     return config
 
 
@@ -88,7 +88,7 @@ def _merge_over(under: Any, over: Any) -> Any:
 
 
 def build_policy(config: Mapping[str, Any]) -> CausalLM:
-    """Build the policy that a configuration describes, and nothing else of it."""
+    """Build only the policy that a configuration describes."""
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(Policy, "policy")
     described = config["model"]["init_args"]["policy"]
@@ -97,7 +97,7 @@ def build_policy(config: Mapping[str, Any]) -> CausalLM:
 
 
 def model_card_text(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str) -> str:
-    """A model card: what it is, how to load it, how it was measured, how it was trained."""
+    """Return a model card: what the model is, and how to load it, how it was measured and how it was trained."""
     model = config["model"]
     arguments = model.get("init_args", {})
     base = arguments["policy"].get("init_args", {}).get("model")
@@ -131,7 +131,7 @@ def model_card_text(checkpoint: Mapping[str, Any], config: Mapping[str, Any], na
 
 
 def _prompt_code(asked: Mapping[str, Any]) -> str:
-    """Code that asks as the task did in training: in its chat, up to its stop strings."""
+    """Return code that prompts as the task did in training, with the task's chat and stop strings."""
     if chat := asked.get("chat"):
         prompt = f"{pformat(chat, sort_dicts=False, width=110)}  # {PLACEHOLDER} stands for the problem"
         goes_on = "continue_final_message" if chat[-1]["role"] == "assistant" else "add_generation_prompt"

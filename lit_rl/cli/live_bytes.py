@@ -17,9 +17,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 REST = "activations"
-"""Kind of all that nothing else was said about: what a pass keeps, and what it needs on its way."""
+"""Kind of all tensors without another kind: those that a pass keeps, and those that it needs on its way."""
 HOST = "on the CPU"
-"""Kind of what waits in the CPU's memory for a device, which is the CPU here, too; it is no part of ``total``."""
+"""Kind of tensors that wait in the CPU's memory for a device (here the CPU too); they are not part of ``total``."""
 GATHERED = "gathered"
 """Kind of storages that FSDP2 fills and empties: whole weights of a unit."""
 _FUSED = torch.ops.aten._fused_sdp_choice.default
@@ -31,7 +31,7 @@ _FLASHES = (
 
 
 def _flops_of_grouped_queries(count: Any, query: int) -> Any:
-    """Count with a key head for each query head: torch 2.10 refuses fewer (grouped queries)."""
+    """Return a count with one key head per query head: torch 2.10 refuses fewer key heads (grouped queries)."""
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         heads = args[query].shape[1]
@@ -52,18 +52,18 @@ _FLOPS = flop_registry | {
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
-    """Inside, every tensor that an operation makes is followed until its memory is released.
+    """A mode inside which every tensor that an operation makes is followed until its memory is released.
 
     Scratch memory inside an operation is not seen.
 
     Attributes:
         total: bytes that live now on the device; ``now`` has them by kind.
-        peak: most bytes that lived together since :meth:`reset_peak`, by kind.
-        flops: operations of matrix products and attention. (``FlopCounterMode`` would keep activations alive that
-            checkpointing computed again.)
-        received: bytes that collectives brought to this rank, by the ranks of their group; by ``HOST`` those that FSDP2
-            and ``save_on_cpu`` copied between device and CPU.
-        most_on_cpu: most bytes that waited in the CPU's memory.
+        peak: largest number of bytes that lived together since :meth:`reset_peak`, by kind.
+        flops: operations of matrix products and attention. (``FlopCounterMode`` would keep the activations
+            alive that checkpointing recomputes.)
+        received: bytes that collectives brought to this rank, by the ranks of their group; under ``HOST``, bytes that
+            FSDP2 and ``save_on_cpu`` copied between device and CPU.
+        most_on_cpu: largest number of bytes that waited in the CPU's memory.
     """
 
     def __init__(self) -> None:
@@ -100,9 +100,9 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
             self._new = before
 
     def __enter__(self) -> LiveBytes:
-        """Follow storages that are resized, and copy where there would be a copy between device and CPU.
+        """Follow resized storages, and make a copy wherever data would move between device and CPU.
 
-        FSDP2 and ``save_on_cpu`` copy with ``non_blocking``, the latter into pinned memory; nothing else here does.
+        Only FSDP2 and ``save_on_cpu`` copy with ``non_blocking`` here; ``save_on_cpu`` copies into pinned memory.
         """
         self._resize, self._to, self._empty = torch.UntypedStorage.resize_, Tensor.to, torch.empty
 
@@ -125,7 +125,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
                 return moved.clone()
 
         def empty(*args: Any, **kwargs: Any) -> Tensor:
-            if "pin_memory" not in kwargs or "device" in kwargs:  # with a device those of torch's decompositions
+            if "pin_memory" not in kwargs or "device" in kwargs:  # torch's decompositions give a device
                 return self._empty(*args, **kwargs)
             with self.new_tensors_as(HOST):
                 made = self._empty(*args, **kwargs)
@@ -138,14 +138,14 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        """Leave torch alone again."""
+        """Restore the functions of torch."""
         torch.UntypedStorage.resize_, torch.empty = self._resize, self._empty  # type: ignore[method-assign]
         del Tensor.to  # inherited
         super().__exit__(*exception)  # type: ignore[no-untyped-call]  # of torch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation and follow what it makes."""
-        if func is _FUSED:  # that of a fake tensor would be the one for no device at all, with whole attention matrices
+        if func is _FUSED:  # a fake tensor's choice would be that for no device, with whole attention matrices
             return _FLASH
         result = func(*args, **(kwargs or {}))
         if (count := _FLOPS.get(func._overloadpacket)) is not None:
@@ -158,7 +158,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         return result
 
     def _count_collective(self, name: str, leaves: Sequence[Any]) -> None:
-        """Count a collective of a ring: it brings each rank all but its own share, an all-reduce twice."""
+        """Count a ring collective, which brings each rank all but its own share (an all-reduce twice as much)."""
         sizes = [leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)]
         group = next(leaf for leaf in leaves if isinstance(leaf, torch.ScriptObject) and "ProcessGroup" in str(leaf))
         ranks = tuple(get_process_group_ranks(ProcessGroup.unbox(group)))

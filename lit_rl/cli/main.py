@@ -60,10 +60,10 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "export": export,
     "replay": replay,
 }
-"""Verb to function of its arguments, of those that need torch; ``plan`` needs the parser, too."""
+"""Functions of the verbs that need torch, called with the verb's arguments; ``plan`` also needs the parser."""
 
 _HOMES = {"model": PolicyModule, "data": TaskDataModule, "held_out": TaskDataModule}
-"""Sections of a configuration that describe a class, and its base."""
+"""Sections of a configuration that describe a class, each with the base of that class."""
 
 _INTERRUPTED = (
     "interrupted: what was not saved is lost; the same command continues from the last checkpoint, if there is one"
@@ -71,14 +71,14 @@ _INTERRUPTED = (
 
 
 _IN_ONE_LINE = (LitRLError, ValueError, OSError, ImportError, MisconfigurationException)
-"""Errors whose text is enough; for others it matters where they arose."""
+"""Errors whose text is enough; other errors are printed with the place where they arose."""
 
 
 class OneLineParser(LightningArgumentParser):
     """Parser with one-line errors: what is wrong, the value, what to do; no usage dump before it."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Print the error and exit with status 2; where the parser only tries something, raise as it expects."""
+        """Print the error and exit with status 2; raise the error instead if the parser only tries something."""
         if not self.exit_on_error:
             super().error(message, ex)
         exit_with_error(shorten_parser_message(message), status=2)
@@ -107,7 +107,7 @@ class Cli(LightningCLI):
         )
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
-        """A parser with one-line errors, whose help lists our own verbs too."""
+        """Return a parser with one-line errors, whose help also lists our own verbs."""
         verbs = f"Around a run, each with a --help of its own: lit-rl {' | '.join(AROUND_A_RUN)}."
         parser = OneLineParser(**{**kwargs, "description": ABOUT, "epilog": verbs})
         parser.add_argument(
@@ -116,12 +116,12 @@ class Cli(LightningCLI):
         return parser
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """Arguments of every verb, so that each reads what another saved."""
+        """Add the arguments of every verb, so that each verb reads configurations that other verbs saved."""
         parser.add_argument(
             "--run_dir",
             type=str | None,
             default=None,
-            help="Folder of the run: instead of the logger's save_dir and name, and of Checkpointing's folder.",
+            help="Folder of the run; replaces the logger's save_dir and name, and Checkpointing's folder.",
         )
         parser.add_argument(
             "--validate_first",
@@ -131,18 +131,18 @@ class Cli(LightningCLI):
         )
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # a static method of Lightning's
-        """The verb that is given, or all: each takes a parser of its own, and time to make it."""
+        """Return the given verb, or all verbs: each verb needs a parser of its own, which takes time to make."""
         return {verb: skipped for verb, skipped in LightningCLI.subcommands().items() if verb in self._verbs}
 
     def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
-        """Print Lightning's table of all metrics only on request: each task would repeat it."""
+        """Print Lightning's table of all metrics only on request: each task would print the table again."""
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         if subcommand in ("validate", "test"):
             parser.set_defaults(verbose=False)
         return parser
 
     def before_instantiate_classes(self) -> None:
-        """Fill in what the configuration leaves to the run's seed and length."""
+        """Fill in settings that follow from the run's folder, seed and length."""
         config = self.config.get(str(self.subcommand), self.config)
         apply_run_dir(config)
         apply_log_version(config, str(self.subcommand))
@@ -150,15 +150,15 @@ class Cli(LightningCLI):
         fill_in_schedule_length(config)
 
     def _parse_ckpt_path(self) -> None:
-        """Do not read the checkpoint: Lightning would load all of it to look for arguments, which ours lack."""
+        """Do not read the checkpoint: Lightning would load all of it to look for arguments, which ours do not have."""
 
     def before_fit(self) -> None:
-        """A run that saves itself resumes where it stopped; only its first start uses the given checkpoint."""
+        """Resume a run that saves itself; only the first start of such a run uses the given checkpoint."""
         savers = checkpointing_callbacks(self.trainer)
         if not savers and not getattr(self.trainer, "fast_dev_run", False):
             rank_zero_info(
                 "trainer.callbacks has no Checkpointing, so nothing is saved, and the same command cannot resume: "
-                "list it, or add --run_dir FOLDER"
+                "list Checkpointing there, or add --run_dir FOLDER"
             )
         options: Any = self.config_init["fit"]
         given = options.get("ckpt_path")
@@ -172,9 +172,9 @@ class Cli(LightningCLI):
             self._log_config_changes(callback)
 
     def _log_config_changes(self, callback: Checkpointing) -> None:
-        """Print which settings differ from those of the start before, and release the folder if one is refused.
+        """Print which settings differ from the previous start's, and release the folder if a change is refused.
 
-        What is ignored is recorded as it was, so that config.yaml and checkpoints say what was in force.
+        An ignored change is recorded with the old value, so that config.yaml and checkpoints say what was in force.
         """
         before, config = Path(self.trainer.log_dir or ".") / CONFIG_FILE, self.config["fit"]
         if not before.is_file():
@@ -192,7 +192,7 @@ class Cli(LightningCLI):
         callback.config = self._parser("fit").dump(config, skip_none=False)
 
     def before_predict(self) -> None:
-        """Keep no predictions in memory: callbacks write them, and the copy is never read."""
+        """Keep no predictions in memory: callbacks write them, and nothing reads a copy in memory."""
         self.config_init["predict"]["return_predictions"] = False
         hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
         callbacks: list[Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
@@ -207,7 +207,7 @@ class Cli(LightningCLI):
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of ``lit-rl``."""
     arguments = list(sys.argv[1:] if args is None else args)
-    # A task or reward in a file next to the configuration is found; last, so that it hides no package.
+    # Makes tasks and rewards in files of the working folder importable; last, so that they hide no package.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     verb = VERBS.get(arguments[0]) if arguments else None
@@ -227,7 +227,7 @@ def main(args: Sequence[str] | None = None) -> None:
         else:
             Cli(arguments)
     except KeyboardInterrupt as error:
-        if error.args:  # where the run is saved
+        if error.args:  # they say where the run is saved
             print(error, file=sys.stderr)
             raise SystemExit(INTERRUPT_STATUS) from None
         exit_with_error(_INTERRUPTED, status=INTERRUPT_STATUS)
@@ -240,7 +240,7 @@ def main(args: Sequence[str] | None = None) -> None:
         message = error_text(error)
         if message.startswith("Does not validate against"):  # a constructor's error, wrapped by the parser
             message = shorten_parser_message(message)
-        # Our own errors are raised anew by the parser at times.
+        # The parser sometimes raises our own errors anew.
         says_enough = isinstance(error, _IN_ONE_LINE) and "\n" not in message
         place = extract_tb(error.__traceback__)[-1]
         where_from = f"{Path(place.filename).name}, line {place.lineno}; set {DEBUG_VARIABLE}=1 to see more"

@@ -15,7 +15,7 @@ _SURROUNDS = re.compile(
     r"Parser key|Problem with given|Given value|Does not validate|Subtypes:|Errors:|Expected a <class 'NoneType'>"
     r"|Subclass types expect|Not a valid subclass|a class path|a dict |Expected a path but"
 )
-"""Lines of a parser about other types that it tried, and around its reasons."""
+"""Lines of a parser's message about other types that the parser tried, and lines around its reasons."""
 _VERB = re.compile(rf"\b({'|'.join(RUNS)})\.")
 _SYNONYMS = {"train": "fit", "eval": "validate", "evaluate": "validate", "sample": "predict", "merge": "export"}
 
@@ -29,14 +29,14 @@ def exit_with_error(message: str, status: int) -> NoReturn:
 
 
 def error_text(error: BaseException) -> str:
-    """The text of an error; that of a file begins with the file instead of the system's number."""
+    """Return the text of an error; a file's error begins with the file's name instead of the system's error number."""
     if isinstance(error, OSError) and error.filename and error.strerror and type(error).__str__ is OSError.__str__:
         return f"{error.filename}: {error.strerror}"
     return str(error).strip()
 
 
 def shorten_parser_message(message: str) -> str:
-    """The message of a parser, which lists every type that it tried: the key, and the last reason."""
+    """Shorten a parser's message, which lists every type that was tried, to the key and the last reason."""
     lines = [line.strip(" -") for line in message.splitlines() if line.strip()]
     keys = [found[1] for line in lines if (found := re.search(r'Parser key "([^"]+)"', line))]
     reasons = [line for line in lines if not _SURROUNDS.match(line)]
@@ -48,5 +48,5 @@ def shorten_parser_message(message: str) -> str:
 
 
 def unknown_verb_message(name: str) -> str:
-    """The message for a verb that does not exist."""
+    """Return the message for a verb that does not exist."""
     return f"there is no verb {name}; {did_you_mean(_SYNONYMS.get(name, name), RUNS | AROUND_A_RUN)}"

@@ -1,7 +1,7 @@
-"""Arguments of the verbs around a run that need torch: their help is printed without loading it.
+"""Arguments of the verbs around a run that need torch; their help is printed without loading torch.
 
-Classes that only torch and Lightning bring are arguments here; without them a parser prints its help and parses nothing
-of theirs.
+Classes that need torch and Lightning are arguments here. Without these classes a parser prints its help, but does not
+parse their options.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TASKS = "Options of a task come after its name: --data.KEY VALUE; --data.help T
 
 
 def _verb_parser(verb: str, description: str | None, task: type | None = None, **tasks: str) -> ArgumentParser:
-    """A parser with ``--config`` and with arguments that name a task, each with its help."""
+    """Return a verb's parser, with arguments that name tasks, each with its help."""
     parser = ArgumentParser(prog=f"lit-rl {verb}", description=description, exit_on_error=False)
     for name, meaning in tasks.items():
         if task is None:
@@ -30,29 +30,29 @@ def _verb_parser(verb: str, description: str | None, task: type | None = None, *
 
 
 def check_contamination_parser(task: type | None = None) -> ArgumentParser:
-    """Look for held-out problems among a task's training problems, by runs of words that both statements have.
+    """Look for held-out problems among a task's training problems, by runs of words that two statements share.
 
-    Exits with status 1 if there are any.
+    Exits with status 1 if there are such problems.
     """
-    held_out = "the task that is measured on; by default the validation and test problems of the first"
+    held_out = "the task to measure on; by default the validation and test problems of --data"
     parser = _verb_parser(
         "check-contamination",
         check_contamination_parser.__doc__,
         task,
-        data="the task that is trained on",
+        data="the task to train on",
         held_out=held_out,
     )
     parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
     parser.add_argument("--ngram_words", type=int, default=10, help="words in a run")
     parser.add_argument(
-        "--min_share", type=float, default=0.5, help="report a pair from this share of the held-out runs, in (0, 1]"
+        "--min_share", type=float, default=0.5, help="smallest share of held-out runs that reports a pair, in (0, 1]"
     )
     parser.add_argument("--output", type=str, help="write one JSON line per pair")
     return parser
 
 
 def check_data_parser(task: type | None = None) -> ArgumentParser:
-    """Say whether a task can be learned from: run every reference, and wrong programs, which tests must not accept.
+    """Say whether a task can be learned from: run every reference, and wrong programs that tests must not accept.
 
     Prints the task and its files, a verdict, counts for each split, faults grouped by exception, the slowest
     references, and a time limit calibrated on this machine. Exits with status 1 if something is wrong.
@@ -63,24 +63,24 @@ def check_data_parser(task: type | None = None) -> ArgumentParser:
     parser.add_argument("--splits", type=splits | list[splits], default=list(get_args(splits)))
     parser.add_argument("--num_workers", type=int, default=2, help="programs that run at the same time")
     parser.add_argument("--packages", type=list[str], default=[], help="packages that programs may import")
-    parser.add_argument("--examples", type=int, default=3, help="problems that are named of each group of faults")
+    parser.add_argument("--examples", type=int, default=3, help="problems to name for each group of faults")
     return parser
 
 
 def export_parser() -> ArgumentParser:
     """Write the policy of a checkpoint as a folder that `transformers` (or `peft`, for an adapter) loads."""
     parser = _verb_parser("export", export_parser.__doc__)
-    parser.add_argument("checkpoint", type=str, help="a .ckpt file or folder of shards, or a run's folder (its last)")
+    parser.add_argument("checkpoint", type=str, help="a .ckpt file, a folder of shards, or a run's folder")
     parser.add_argument(
-        "--ckpt_path", type=Literal["last", "best"], default="last", help="which checkpoint of a run's folder"
+        "--ckpt_path", type=Literal["last", "best"], default="last", help="checkpoint to take from a run's folder"
     )
-    parser.add_argument("folder", type=str, help="where to write; must not exist, or be empty")
+    parser.add_argument("folder", type=str, help="folder to write, new or empty")
     parser.add_argument("--overwrite", type=bool, default=False, help="replace a model that is in the folder")
     parser.add_argument(
-        "-c", "--config", action="append", type=str, help="of the run, for checkpoints that do not hold it"
+        "-c", "--config", action="append", type=str, help="the run's configuration, if the checkpoint holds none"
     )
     parser.add_argument("--merge", type=bool, default=False, help="add an adapter to its base")
-    parser.add_argument("--dtype", type=str, help="of the written weights, such as bfloat16")
+    parser.add_argument("--dtype", type=str, help="type of the written weights, such as bfloat16")
     return parser
 
 
@@ -97,18 +97,18 @@ def plan_parser() -> argparse.ArgumentParser:
         exit_on_error=False,
     )
     parser.add_argument("--gpus", type=int, help="accelerators of all nodes; by default trainer.devices x num_nodes")
-    parser.add_argument("--gpu", choices=sorted(GPU_BYTES), default="h100", help="of this kind")
-    parser.add_argument("--gpus_per_node", type=int, default=8, help="of one node, at most")
-    parser.add_argument("--prompt_tokens", type=int, default=512, help="of a long prompt")
-    parser.add_argument("--completion_tokens", type=int, help="of a completion; by default as many as may be sampled")
+    parser.add_argument("--gpu", choices=sorted(GPU_BYTES), default="h100", help="kind of accelerator")
+    parser.add_argument("--gpus_per_node", type=int, default=8, help="accelerators of one node, at most")
+    parser.add_argument("--prompt_tokens", type=int, default=512, help="tokens of a long prompt")
+    parser.add_argument("--completion_tokens", type=int, help="tokens of a completion; by default the sampling limit")
     return parser
 
 
 def replay_parser(task: type | None = None, rewards: Any = str, sandbox: Any = str) -> ArgumentParser:
     """Judge a run's recorded completions again and say which verdicts and rewards would differ.
 
-    Task, rewards and sandbox are those of the run's config.yaml, or of --config FILE; --reward tries others. Of several
-    runs below RUN it is the one recorded last.
+    Task, rewards and sandbox are those of the run's config.yaml, or of --config FILE; --reward tries others. If RUN
+    holds several runs, the one recorded last is judged.
     """
     parser = _verb_parser("replay", replay_parser.__doc__, task, data="the task")
     parser.add_argument("run", type=str, help="folder of a run, or a file that CompletionWriter wrote")
@@ -129,4 +129,4 @@ OPTIONS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "plan": plan_parser,
     "replay": replay_parser,
 }
-"""Verb to its parser."""
+"""Function that makes the parser of each verb."""

@@ -13,7 +13,7 @@ from lit_rl.signature_check import PositiveInt, check_and_convert
 _HERE = ("--trainer.accelerator=cpu", "--trainer.precision=32-true")
 _GIGA = 1e9
 _DRIVER_BYTES = 1e9
-_FRAGMENTED = 0.05  # of the rest
+_FRAGMENTED = 0.05  # of the memory that the driver leaves
 
 
 def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> None:

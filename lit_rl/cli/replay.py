@@ -1,4 +1,4 @@
-"""``lit-rl replay RUN``: judge and reward recorded completions again, as they were when they were sampled.
+"""``lit-rl replay RUN``: judge and reward recorded completions again, as was done when they were sampled.
 
 Letters: N rows.
 """
@@ -42,7 +42,7 @@ MAX_SHOWN = 10
 
 
 def replay(arguments: Sequence[str]) -> None:
-    """Judge again, as :func:`lit_rl.cli.options.replay_parser` says."""
+    """Judge recorded completions again, as :func:`lit_rl.cli.options.replay_parser` says."""
     kinds: Any = list[RewardTerm] | Composite | None
     parser = options.replay_parser(
         TaskDataModule,
@@ -50,10 +50,10 @@ def replay(arguments: Sequence[str]) -> None:
         sandbox=Callable[[], ProgramRunner] | ProgramRunner | None,
     )
     given = add_run_config(arguments)
-    # What the user typed may name anything; the configuration that lies in the folder of a run may not.
+    # Text that the user typed may name any class; the configuration in the folder of a run may not.
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
-    remedy = "read it, and give it with --config if you trust it"
-    if given[-1:] and given[-1].startswith("--rewards="):  # or a mistake in it would be one of the run's configuration
+    remedy = "read that file, and give it with --config if you trust it"
+    if given[-1:] and given[-1].startswith("--rewards="):  # or a mistake would be blamed on the run's configuration
         check_and_convert(
             inline_init_args(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True
         )
@@ -77,7 +77,7 @@ def replay(arguments: Sequence[str]) -> None:
 
 
 def ignore_recorded_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> None:
-    """Leave the sandbox's tier to the machine unless it is typed: the run's configuration may ask for none at all."""
+    """Let the machine choose the sandbox's tier unless the user typed one: the run's configuration may ask for none."""
     after = [one for before, one in pairwise(arguments) if before == "--sandbox"]
     typed = " ".join([*(one for one in arguments if one.startswith("--sandbox")), *after])
     for name, default in (("tier", None), ("allow_weak", False)):
@@ -153,7 +153,7 @@ def replay_lines(
 
 
 def describe_differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
-    """Yield counts of changed verdicts, and the first rows."""
+    """Yield counts of changed verdicts, and the first rows that changed."""
     other = [one for one in again if one.verdict_differs]
     yield f"verdicts: {len(other)} differ, {len(again) - len(other)} are as before"
     kinds = Counter((one.row.verdict, one.verdict) for one in other)
@@ -162,7 +162,7 @@ def describe_differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
 
 
 def describe_differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
-    """Yield the number of rewards that differ, their means, and the first rows."""
+    """Yield the number of rewards that differ, the means of all rewards, and the first rows that changed."""
     other = [one for one in again if one.reward_differs()]
     yield f"rewards: {len(other)} differ, {len(again) - len(other)} are as before"
     before = _mean_text([one.row.reward for one in again])
@@ -193,9 +193,9 @@ def _mean_text(values: Sequence[float | None]) -> str:
 
 @dataclass(frozen=True)
 class Rejudged:
-    """A recorded row with its verdict and reward of now; the reward is ``None`` where it has none.
+    """A recorded row with the new verdict and the new reward, which is ``None`` if the row now has no valid reward.
 
-    ``terms`` are unweighted; NaN where a term failed.
+    ``terms`` are unweighted, and NaN where a term failed.
     """
 
     row: RecordedRow
@@ -214,7 +214,7 @@ class Rejudged:
         return self.judgement.problem.check.runs_program and self.row.verdict != self.verdict
 
     def reward_differs(self, tolerance: float = 1e-5) -> bool:
-        """Return whether the reward is not the recorded one, by more than rewards in single precision differ."""
+        """Return whether the new reward differs from the recorded one by more than rounding in single precision."""
         before, now = self.row.reward, self.reward
         if before is None or now is None:
             return before is not now
@@ -227,7 +227,7 @@ def judge_again(
     runner: ProgramRunner | None,
     rewards: Composite | None,
 ) -> list[Rejudged]:
-    """Find the programs again, run them, and reward them."""
+    """Extract the programs of recorded rows again, run them, and reward them."""
     judge = Judge(runner)
     started = []
     for row in rows:
@@ -250,7 +250,7 @@ def judge_again(
 
 
 def completions_from_rows(rows: Sequence[RecordedRow], problems: Mapping[str, Problem]) -> Completions:
-    """N recorded rows as the tensors that reward terms read."""
+    """Return N recorded rows as the tensors that reward terms read."""
     prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in rows], 0, "cpu")
     ids = pad_right([row.tokens["ids"] for row in rows], 0, torch.long)
     lengths = torch.tensor([len(row.tokens["ids"]) for row in rows], dtype=torch.long)

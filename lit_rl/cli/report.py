@@ -27,11 +27,11 @@ DEFAULT_METRICS = (
     "dpo/accuracy",
     "completion/length",
 )
-"""Metrics listed by default; the mean reward of a validation only where it has no pass@k."""
+"""Metrics listed by default; a validation's mean reward is listed only if that validation has no pass@k."""
 
 
 def report(arguments: Sequence[str]) -> None:
-    """Print whether runs learned, what Diagnostics found, what differs between runs, and metrics; write a page.
+    """Print whether runs learned, what Diagnostics found, which settings differ, and metrics; write a page on request.
 
     Each folder at or below RUN with a metrics.jsonl counts as one run.
     """
@@ -62,7 +62,7 @@ def report(arguments: Sequence[str]) -> None:
 
 
 def curves_by_folder(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[str, dict[str, Curve]]:
-    """The wanted curves of each run, by its folder; the default metrics if none are named."""
+    """Return the wanted curves of each run by its folder, or the curves of the default metrics if none are named."""
     names = DEFAULT_METRICS if wanted is None else wanted
     chosen = {
         str(run.folder): {
@@ -85,7 +85,7 @@ def curves_by_folder(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[
 
 
 def describe_differing_settings(runs: Sequence[Run]) -> Iterator[str]:
-    """The settings that differ between runs, a line for each."""
+    """Yield the settings that differ between runs, one line for each setting."""
     found = settings_that_differ({run.name: run.settings for run in runs})
     without = [run.name for run in runs if not run.settings]
     width = max(map(len, found), default=0)
@@ -98,7 +98,7 @@ def describe_differing_settings(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def curve_table(runs: Mapping[str, Mapping[str, Curve]]) -> str:
-    """First, best (largest) and last value of each curve, as text."""
+    """Return a table of the first, best (largest) and last value of each curve, as text."""
     rows: list[tuple[str, ...]] = [("run", "metric", "points", "first", "largest", "last")]
     for run, curves in runs.items():
         for name, curve in curves.items():

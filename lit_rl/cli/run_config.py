@@ -1,4 +1,4 @@
-"""Defaults that depend on the rest of a configuration, and the checkpoints that its names mean."""
+"""Defaults that depend on the rest of a configuration, and the folders that a run writes to."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _BOARD = "lightning.pytorch.loggers.TensorBoardLogger"
 
 
 def rewrite_policy_nulls(arguments: Sequence[str]) -> list[str]:
-    """Command-line arguments with each ``--model.policy.KEY null`` written so that the parser understands it.
+    """Rewrite each ``--model.policy.KEY null`` among the arguments so that the parser understands the null.
 
-    It takes the null of an argument two classes deep for the text ``None``, or rejects it.
+    The parser takes a null two classes deep for the text ``None``, or rejects it.
     """
     found: list[str] = []
     for argument in arguments:
@@ -38,7 +38,7 @@ def rewrite_policy_nulls(arguments: Sequence[str]) -> list[str]:
 
 
 def fill_in_seeds(config: Any) -> None:
-    """Give every seed that is not set the run's own, ``seed_everything``."""
+    """Set every seed that has no value to the run's seed, ``seed_everything``."""
     seed = config.get("seed_everything")
     if isinstance(seed, bool) or seed is None:
         return
@@ -50,7 +50,7 @@ def fill_in_seeds(config: Any) -> None:
 def fill_in_schedule_length(config: Any) -> None:
     """Spread a schedule whose length is not set over the run's rollouts, or updates.
 
-    The default of five iterations that some of torch's schedules have counts as not set.
+    Some of torch's schedules have a default of five iterations, which counts as not set.
     """
     arguments = config.get("model.init_args") or {}
     length = next((arguments[name] for name in _LENGTHS if arguments.get(name)), None)
@@ -60,11 +60,11 @@ def fill_in_schedule_length(config: Any) -> None:
     if schedule.get("total_iters") == 5:
         schedule["total_iters"] = length
     if "total_steps" in schedule and schedule["total_steps"] is None and schedule.get("epochs") is None:
-        schedule["total_steps"] = length + 1  # a cycle counts the rate of the beginning too
+        schedule["total_steps"] = length + 1  # a cycle also counts the initial rate
 
 
 def apply_run_dir(config: Any) -> None:
-    """Write checkpoints to ``run_dir``, if given, and logs to a version folder below it."""
+    """If ``run_dir`` is given, write checkpoints there and logs to a version folder below."""
     given, trainer = config.get("run_dir"), config.get("trainer")
     if given is None:
         return
@@ -78,7 +78,7 @@ def apply_run_dir(config: Any) -> None:
         if _class_name_of_entry(logger) in (
             "TensorBoardLogger",
             "CSVLogger",
-        ):  # these make a folder of the name they are given
+        ):  # these loggers make a folder with the given name
             logger.init_args["save_dir"], logger.init_args["name"] = str(path.parent), path.name
         elif "save_dir" in logger.init_args:
             logger.init_args["save_dir"] = str(path)
@@ -92,7 +92,7 @@ def apply_run_dir(config: Any) -> None:
 
 
 def apply_log_version(config: Any, verb: str) -> None:
-    """Log verbs that do not train into ``<verb>/`` instead of a new ``version_N/``."""
+    """Write the logs of verbs that do not train to ``<verb>/`` instead of a new ``version_N/``."""
     for logger in _as_list(config.get("trainer.logger")) if verb in ("validate", "test", "predict") else ():
         if _class_name_of_entry(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:
             logger.init_args["version"] = verb
@@ -107,12 +107,12 @@ def _class_name_of_entry(chosen: Any) -> str:
 
 
 class SaveConfigInTraining(SaveConfigCallback):
-    """Writes ``config.yaml`` when training starts: a start that is refused, or a validation, leaves the run's own."""
+    """Writes ``config.yaml`` when training starts; a refused start or a validation leaves the run's file unchanged."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Write nothing yet."""
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Write it, unless the run has finished, so that nothing is trained by this configuration."""
+        """Write ``config.yaml``, unless the run has finished: then nothing is trained with this configuration."""
         if not (isinstance(pl_module, PolicyModule) and pl_module.clock.is_over):
             super().setup(trainer, pl_module, "fit")

@@ -15,20 +15,20 @@ _FLAGS, _FLAG = ("--config", "-c"), "--config="
 
 
 def shipped_folder(name: str) -> Path:
-    """A folder that comes with the package: inside an installed one, in a checkout next to it."""
+    """Return a folder that comes with the package: inside an installed package, or next to it in a checkout."""
     inside = _PACKAGE / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
 
 
 def shipped_config_files() -> dict[str, Path]:
-    """All configurations by name, such as ``basics_grpo`` and ``strategy/fsdp2``; job scripts keep their ending."""
+    """Return configurations by name, such as ``basics_grpo`` and ``strategy/fsdp2``; job scripts keep their suffix."""
     here = shipped_folder("configs")
     found = sorted([*here.rglob("*.yaml"), *here.rglob("*.sbatch")])
     return {file.relative_to(here).as_posix().removesuffix(".yaml"): file for file in found}
 
 
 def resolve_config_path(name: str) -> Path:
-    """The file that a name means."""
+    """Return the file that a name stands for."""
     if Path(name).is_file():
         return Path(name)
     plain = name.removesuffix(".yaml").removeprefix("configs/")
@@ -41,9 +41,9 @@ def resolve_config_path(name: str) -> Path:
 
 
 def replace_config_names(arguments: Sequence[str]) -> list[str]:
-    """Arguments of the command line with each ``--config NAME`` replaced by the file that it means.
+    """Replace each ``--config NAME`` among the arguments by the file that the name stands for.
 
-    Text that is a configuration itself, as the parser allows it, stays as it is.
+    Text that is itself a configuration, which the parser allows, stays unchanged.
     """
     found = []
     for word in join_config_flags(arguments):
@@ -54,7 +54,7 @@ def replace_config_names(arguments: Sequence[str]) -> list[str]:
 
 
 def join_config_flags(arguments: Sequence[str]) -> list[str]:
-    """Arguments of the command line with ``--config=FILE`` for ``--config FILE`` and ``-c FILE``."""
+    """Replace ``--config FILE`` and ``-c FILE`` among the arguments by ``--config=FILE``."""
     words: list[str] = []
     for argument in arguments:
         if words and words[-1] in _FLAGS and not argument.startswith("-"):
@@ -69,9 +69,9 @@ def configs(arguments: Sequence[str]) -> None:
     from jsonargparse import ArgumentParser
 
     parser = ArgumentParser(prog="lit-rl configs", description=configs.__doc__, exit_on_error=False)
-    parser.add_argument("action", nargs="?", type=str, default="list", help="list, copy, or the name of one to print")
+    parser.add_argument("action", nargs="?", type=str, default="list", help="list, copy, or a configuration to print")
     parser.add_argument("name", nargs="?", type=str, help="the configuration to copy, such as basics_grpo")
-    parser.add_argument("target", nargs="?", type=Path, default=Path(), help="file or folder to copy it to")
+    parser.add_argument("target", nargs="?", type=Path, default=Path(), help="file or folder of the copy")
     parsed = parser.parse_args(list(arguments))
     if (parsed.action == "copy") != (parsed.name is not None):
         raise UsageError("expected lit-rl configs, lit-rl configs NAME, or lit-rl configs copy NAME [TARGET]")
@@ -83,13 +83,13 @@ def configs(arguments: Sequence[str]) -> None:
         source, target = resolve_config_path(parsed.name), parsed.target
         file = target / source.name if target.is_dir() or not target.suffix else target
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as copy:  # a file that is there is not written over
+        with file.open("x", encoding="utf-8") as copy:  # an existing file is not overwritten
             copy.write(source.read_text("utf-8"))
         print(f"copied to {file}")
 
 
 def config_summary(file: Path) -> str:
-    """The first sentence of the comment at the head of a configuration."""
+    """Return the first sentence of the comment at the head of a configuration."""
     lines = []
     for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith(("#!", "#SBATCH")):

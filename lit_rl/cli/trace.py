@@ -1,4 +1,4 @@
-"""A configuration's own update on tensors without memory: bytes, operations and collectives, counted."""
+"""Counts of bytes, operations and collectives, from a configuration's own update on tensors without memory."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from lit_rl.types import Completions, Experience, StopReason
 
 @dataclass(frozen=True)
 class RunLayout:
-    """Ranks of a run, and the rows that each of them learns from.
+    """The ranks of a run, and the rows that each rank learns from.
 
-    One copy of the weights is spread over ``num_shards`` ranks; 1 for a whole copy on each. If ``weights_wait``, they
-    and the optimizer wait in the CPU's memory. ``microbatch_rows`` go through the model together.
+    One copy of the weights is spread over ``num_shards`` ranks; 1 means a whole copy on each rank. If ``weights_wait``
+    is true, weights and optimizer wait in the CPU's memory. ``microbatch_rows`` rows go through the model together.
     """
 
     num_ranks: int = 1
@@ -57,12 +57,12 @@ class RunLayout:
 
     @property
     def num_rows(self) -> int:
-        """Completions of a rollout on one rank."""
+        """Number of completions of a rollout on one rank."""
         return self.num_problems * self.group_size
 
     @property
     def num_microbatches(self) -> int:
-        """Micro-batches of one pass over a rollout."""
+        """Number of micro-batches of one pass over a rollout."""
         return -(-self.num_rows // self.microbatch_rows)
 
 
@@ -74,11 +74,11 @@ class RankCosts:
         parameters: of the policy, over all ranks, adapters not counted.
         trained: parameters that an optimizer moves, of policy and critic.
         updating: bytes by kind at the worst moment of an update, the optimizer's step included.
-        sampling: bytes by kind while all rows are sampled in this process; else what is held between updates.
+        sampling: bytes by kind while this process samples all rows, or between updates if another process samples.
         flops: operations of a rollout's passes, with and without gradients.
         received: bytes that collectives of these passes bring from ranks of the same node, and from other nodes.
-        copied: bytes that go from CPU to device and back in a rollout, where weights or activations wait on the CPU.
-        on_cpu: most bytes that wait there.
+        copied: bytes that go from CPU to device and back in a rollout, if weights or activations wait on the CPU.
+        on_cpu: largest number of bytes that wait on the CPU.
     """
 
     parameters: int
@@ -119,7 +119,7 @@ def layout_from_run(module: Any, strategy: Any, batch_size: int, gpus: int, gpus
 
 
 class _WithoutMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
-    """Inside, new tensors of real numbers have no memory, such as the buffers in which FSDP2 sums gradients."""
+    """Inside, new floating-point tensors, such as the buffers in which FSDP2 sums gradients, have no memory."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
@@ -138,8 +138,8 @@ class _WithoutMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of 
 def trace_update(module: RolloutModule, strategy: Any, job: RunLayout, on_cpu: bool = False) -> RankCosts:
     """Run an update of a module that is not loaded yet, without its weights; the module cannot be used afterwards.
 
-    Two micro-batches go forward and backward, so that the gradients of the first exist during the second, and the
-    optimizer steps twice, so that its state exists before. All rows are as long as the job says.
+    Two micro-batches go forward and backward, so that the gradients of the first exist during the second. The optimizer
+    steps before and after them, so that its state exists throughout. All rows are as long as the job says.
     """
     try:
         with _fake_process_group(job.num_ranks):
@@ -156,7 +156,7 @@ def trace_update(module: RolloutModule, strategy: Any, job: RunLayout, on_cpu: b
 
 @contextmanager
 def _device_sized_blocks(on_cpu: bool) -> Iterator[None]:
-    """Inside, blocks of logits are as large as on the device, though fake tensors are the CPU's."""
+    """Inside, blocks of logits are as large as on the device, although fake tensors are on the CPU."""
     before = linear_head.BLOCK_ON_CPU
     linear_head.BLOCK_ON_CPU = before if on_cpu else sys.maxsize
     try:
@@ -167,7 +167,7 @@ def _device_sized_blocks(on_cpu: bool) -> Iterator[None]:
 
 @contextmanager
 def _fake_process_group(number: int) -> Iterator[None]:
-    """A process group of this many ranks, of which only this one exists."""
+    """Inside, there is a process group of ``number`` ranks, of which only this rank exists."""
     dist.init_process_group("fake", rank=0, world_size=number, store=FakeStore())
     try:
         yield
@@ -176,14 +176,14 @@ def _fake_process_group(number: int) -> Iterator[None]:
 
 
 def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTensorMode) -> int:
-    """Build all weights as fake tensors, tied ones once, and spread them; count the policy's, without adapters."""
+    """Build all weights as fake tensors, tied weights once, and shard them; count the policy's without adapters."""
     with torch.device("meta"):
         module.load_weights()
         parameters: int = sum(p.numel() for name, p in module.policy.named_parameters() if ".lora_" not in name)
         if module.policy.quantization is not None:
             _quantise_frozen_layers(module.policy.model)
         module.logprobs.create_reference_if_needed()
-    for part in _trained_parts(module):  # what a model can do is tried on weights, which are not there
+    for part in _trained_parts(module):  # usually found by a trial with real weights, which are missing here
         if hasattr(part, "shares_prompts"):
             part.shares_prompts = module.policy.share_prompts and job.num_shards == 1
     if isinstance(strategy, FSDP2Strategy):
@@ -211,7 +211,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTen
 
 
 class _FourBits(nn.Module):
-    """The bytes of a frozen linear layer in NF4, as bitsandbytes keeps it with scales of its scales (QLoRA)."""
+    """The bytes of a frozen linear layer in NF4 as bitsandbytes keeps them, with scales of the scales (QLoRA)."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -227,7 +227,7 @@ class _FourBits(nn.Module):
 
 
 class _ProductWithWholeWeight(torch.autograd.Function):
-    """A product with a weight that is whole during the product alone, forward and backward."""
+    """A product with a weight that is whole only during the product, forward and backward."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, _: Tensor, shape: torch.Size) -> Tensor:
@@ -240,7 +240,7 @@ class _ProductWithWholeWeight(torch.autograd.Function):
 
 
 def _quantise_frozen_layers(model: Any) -> None:
-    """Put frozen linear layers in 4 bits, all but the output matrix."""
+    """Replace frozen linear layers by 4-bit layers, except the output matrix."""
     output = model.get_output_embeddings()
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
@@ -297,7 +297,7 @@ class _UpdateOnFakeTensors:
                     with syncing_gradients_if(module, is_last, whole=self.whole_gradients):
                         losses = self.run_forward_backward(micro, live, gradients)
                     flops, received = flops + live.flops * times, received + _multiply_counts(live.received, times)
-            if not self.is_sharded and job.num_ranks > 1:  # in the last pass for each loss; beside masters all at once
+            if not self.is_sharded and job.num_ranks > 1:  # in the last pass: once per loss, or only once with masters
                 moved = sum(p.nbytes for group in self.optimizer.param_groups for p in group["params"])
                 reduced = moved if self.masters else moved * losses
                 received[tuple(range(job.num_ranks))] = 2 * reduced * steps * (job.num_ranks - 1) // job.num_ranks
@@ -319,12 +319,12 @@ class _UpdateOnFakeTensors:
         )
 
     def sampling_costs(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
-        """Bytes by kind while all rows are sampled, and what a rank receives to have whole weights for the engine."""
+        """Return bytes by kind while all rows are sampled, and bytes received to gather whole weights for an engine."""
         engine, job, policy = self.module.collector.engine, self.job, self.module.policy
         held = _to_floats(live.now)
         is_here = isinstance(engine, InProcess)
         if not is_here and policy.lora is not None and not getattr(engine, "merge_adapters", False):
-            return held, Counter()  # the engine is sent adapters alone
+            return held, Counter()  # only adapters are sent to the engine
         before, live.received = live.total, Counter()
         with torch.no_grad(), unsharded(policy):
             gathered, received = float(live.total - before), Counter(live.received)
@@ -336,13 +336,13 @@ class _UpdateOnFakeTensors:
             of_token /= job.prompt_tokens
         rows = min(engine.max_rows or job.num_rows, job.num_rows)
         prompts = -(-rows // job.group_size)
-        # Of an entry: its logit, three numbers in float32 (tempered, log-probability, noise) and two in float64.
+        # Bytes of an entry: its logit, three numbers in float32 (tempered, log-probability, noise) and two in float64.
         entries = rows * output.logits.shape[-1] * (output.logits.element_size() + 3 * 4 + 2 * 8)
         cache = of_token * (prompts * job.prompt_tokens + rows * job.completion_tokens)
         return held | {"gathered": gathered, "logits": float(entries), "cache": cache}, received
 
     def run_passes_without_gradients(self, micro: Experience) -> None:
-        """The passes without gradients, each where the algorithm has it."""
+        """Run the passes without gradients that the algorithm has."""
         module, completions = self.module, micro.completions
         every = torch.ones(len(micro), dtype=torch.bool)
         module.logprobs_of(completions, every)
@@ -350,7 +350,7 @@ class _UpdateOnFakeTensors:
             module.values_and_tail_values(completions)
 
     def run_forward_backward(self, micro: Experience, live: LiveBytes, gradients: str) -> int:
-        """Go forward and backward; the number of losses."""
+        """Run forward and backward passes; return the number of losses."""
         module, losses = self.module, 0
         for loss, _ in module.microbatch_losses(micro, module.denominator(micro)):
             loss.backward()
@@ -361,7 +361,7 @@ class _UpdateOnFakeTensors:
         return losses
 
     def run_optimizer_step(self, live: LiveBytes) -> None:
-        """As ``PolicyModule.optimizer_step`` does, without reading a number."""
+        """Step as ``PolicyModule.optimizer_step`` does, but without reading a number."""
         with live.new_tensors_as(HOST if self.offload else REST):
             for group in self.optimizer.param_groups:
                 norm = nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
@@ -372,10 +372,10 @@ class _UpdateOnFakeTensors:
 
 
 def longest_experience(job: RunLayout, number: int) -> Experience:
-    """Experience of rows that are as long as allowed, real numbers: they decide which operations run.
+    """Return experience of rows that are as long as allowed, with real numbers: these decide which operations run.
 
-    The first prompt and the first completion are a token shorter than others that go through the model with them, since
-    attention that has padding to leave out keeps more than attention without.
+    The first prompt and the first completion are one token shorter than others that go through the model together with
+    them, since attention that has to leave out padding keeps more in memory than attention without padding.
     """
     rows, size = torch.arange(number), (number, job.completion_tokens)
     of_prompt = rows // job.group_size

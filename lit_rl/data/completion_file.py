@@ -1,4 +1,4 @@
-"""Completions that a policy wrote and programs that passed, as demonstrations for SFT: expert iteration."""
+"""Completions of a policy, all or only those whose programs passed, as demonstrations for SFT: expert iteration."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class CompletionFile(TaskDataModule):
     passes, fine-tune, and start anew from the new weights. With ``keep: all`` nothing is judged (SimpleSD). Equal
     completions of a problem count once.
 
-    A policy with the sampler's tokenizer learns the sampled ids; any other policy learns the text of the last turn. Of
-    several turns ``passed`` trains on the last, which passed, and only reads the others; ``all`` trains on every turn.
+    A policy with the sampler's tokenizer learns the sampled ids; any other policy learns the text of the last turn. If
+    there are several turns, ``passed`` trains only on the last turn, which passed; ``all`` trains on every turn.
     Nothing is executed: to measure pass@1, give ``validation_tasks``.
 
     Args:
         path: what :class:`lit_rl.callbacks.CompletionWriter` wrote.
-        keep: ``passed``: completions whose last program passed; ``all``: every one.
+        keep: ``passed`` keeps completions whose last program passed, ``all`` every completion.
         name: the task's name in metrics if there are several validation tasks.
         **options: arguments of :class:`TaskDataModule`.
 
@@ -49,14 +49,14 @@ class CompletionFile(TaskDataModule):
         self.name = name
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """One problem per distinct completion, in the order of the file; all are trained on."""
+        """Return one problem per distinct completion, in the order of the file; all problems are for training."""
         if split != "train":
             return []
         path = expand_path(self.path)
         rows = [row for rollout in read_rollouts(path) for row in rollout.rows]
         kept: dict[tuple[str, ...], RecordedRow] = {}
         for row in rows:
-            if row.tokens and (self.keep == "all" or row.verdict == "passed"):  # others were cut to fit a file
+            if row.tokens and (self.keep == "all" or row.verdict == "passed"):  # rows without tokens were cut
                 kept.setdefault((row.task_id, *(turn.text for turn in row.turns)), row)
         if not kept:
             raise UsageError(

@@ -27,7 +27,7 @@ class Overlap:
 
 
 def word_ngrams(text: str, size: int) -> frozenset[tuple[str, ...]]:
-    """All runs of ``size`` words, lower case, punctuation aside; a shorter text is one run of its own.
+    """Return all runs of ``size`` words in lower case, without punctuation; a shorter text is one run of its own.
 
     Example:
         >>> sorted(word_ngrams("Add two numbers!", 2))
@@ -40,7 +40,7 @@ def word_ngrams(text: str, size: int) -> frozenset[tuple[str, ...]]:
 
 
 def statement_text(problem: Problem) -> str:
-    """The problem's own text: ``fields["statement"]`` if it has one, else its prompt.
+    """Return the problem's own text: ``fields["statement"]`` if there is one, otherwise the prompt.
 
     Wording that all prompts of a task share would count as overlap, so DataModules store the statement separately.
     """
@@ -60,12 +60,12 @@ def find_overlaps(
     ngram_words: PositiveInt = 10,
     min_share: PositiveShare = 0.5,
 ) -> list[Overlap]:
-    """Pairs of a training and a held-out problem whose statements have n-grams in common.
+    """Return pairs of a training problem and a held-out problem whose statements have n-grams in common.
 
-    A held-out statement shorter than an n-gram counts only where a training statement is the same words.
+    A held-out statement shorter than an n-gram counts only if a training statement has exactly the same words.
 
     Args:
-        train: read once, one by one.
+        train: the training problems, read once, one by one.
         held_out: the problems measured on, such as HumanEval or the test part of MBPP.
         ngram_words: words in a run. GPT-3 used 13 on long documents; statements are short.
         min_share: pairs below this share are ignored. One common n-gram may be a turn of phrase.

@@ -1,4 +1,4 @@
-"""Examples that a prompt shows, read as calls with their values: only those that leave no doubt."""
+"""Examples that a prompt shows, read as calls with their values if they leave no doubt."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Example:
 
 
 def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> list[Example]:
-    r"""Calls of a function with their values, as docstrings and statements show them, each call once.
+    r"""Return calls of a function with their values, as docstrings and statements show them; each call comes once.
 
     ==============================================================  ========================================
     shape                                                           read as
@@ -67,9 +67,9 @@ def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> l
 
 
 def parameter_names(starter_code: str, function: str) -> list[str]:
-    r"""The names of a function's parameters, without ``self``, in code that may end with its signature.
+    r"""Return the names of a function's parameters, without ``self``, from code that may end with the signature.
 
-    An empty list if the code cannot be read.
+    The list is empty if the code cannot be read.
 
     Example:
         >>> parameter_names("class Solution:\n    def add(self, x: int, y: int) -> int:\n", "add")
@@ -110,7 +110,7 @@ def _labelled_examples(text: str, parameters: Sequence[str]) -> Iterator[Example
 
 
 def _end_of_call(text: str, start: int) -> int | None:
-    """Return the end of the call that begins at ``start``; ``None`` if it is not Python."""
+    """Return the end of the call that begins at ``start``; ``None`` if the call is not Python."""
     lines = 0
     for index in range(start, len(text)):
         lines += text[index] == "\n"
@@ -122,7 +122,7 @@ def _end_of_call(text: str, start: int) -> int | None:
 
 
 def _call_arguments(call: str, parameters: Sequence[str]) -> tuple[Any, ...] | None:
-    """The arguments of a call as plain data, those with a name in the order of the parameters."""
+    """Return the arguments of a call as plain data; named arguments must be in the order of the parameters."""
     node = _parse_expression(call)
     if not isinstance(node, ast.Call) or (node.args and node.keywords):
         return None
@@ -133,7 +133,7 @@ def _call_arguments(call: str, parameters: Sequence[str]) -> tuple[Any, ...] | N
 
 
 def _leading_literal(text: str) -> Any:
-    """The literal that a text begins with, if nothing follows it on its line."""
+    """Return the literal that a text begins with, if nothing follows on the same line."""
     lines = text.split("\n")
     for count in range(1, MAX_EXAMPLE_LINES + 1):
         candidate = "\n".join(lines[:count]).strip()
@@ -144,7 +144,7 @@ def _leading_literal(text: str) -> Any:
 
 
 def _printed_value(text: str) -> Any:
-    """The value that an interactive session prints up to the next prompt; ``None`` prints nothing."""
+    """Return the value that an interactive session prints up to the next prompt; ``None`` if nothing is printed."""
     printed: list[str] = []
     for line in text.split("\n")[:MAX_EXAMPLE_LINES]:
         if not line.strip() or _SESSION.match(line):
@@ -157,21 +157,21 @@ def _printed_value(text: str) -> Any:
 
 
 def _literal_value(text: str) -> Any:
-    """The value of a literal, also with a full stop or a comment after it, or ``_NOTHING``."""
+    """Return the value of a literal, which a full stop or a comment may follow, or ``_NOTHING``."""
     node = _parse_expression(text.removesuffix("."))
     return _NOTHING if node is None else _evaluate_literals(node)
 
 
 def _parse_expression(text: str) -> ast.expr | None:
     try:
-        with warnings.catch_warnings(action="ignore"):  # such as of an unknown escape in a text
+        with warnings.catch_warnings(action="ignore"):  # such as a warning of an unknown escape
             return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
 
 
 def _evaluate_literals(node: ast.expr) -> Any:
-    """The value of an expression of literals, or ``_NOTHING``."""
+    """Return the value of an expression of literals, or ``_NOTHING``."""
     try:
         return ast.literal_eval(_JsonConstantReplacer().visit(node))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -17,10 +17,10 @@ from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.types import Problem
 
 EXAMPLE_TOLERANCE = 1e-6
-"""Floats count as equal to those of a docstring's example within this."""
+"""Tolerance within which floats count as equal to those of a docstring's example."""
 
 WRONG_EXAMPLES = frozenset(f"HumanEval/{number}" for number in (47, 116, 130, 148))
-"""Rows whose docstrings show examples that their references, and their tests, contradict."""
+"""Rows whose references and tests contradict the examples in their docstrings."""
 
 
 class HumanEval(SplitTask):
@@ -35,11 +35,11 @@ class HumanEval(SplitTask):
     ==========  ===============  ================================
 
     Rows have ``task_id``, ``prompt``, ``entry_point``, ``canonical_solution`` and ``test``. HumanEval+ is read from its
-    OriginFmt file, or ``evalplus/humanevalplus`` on the hub, whose ``test`` has all inputs. Completion form:
-    the original prompt, with which the program begins; stop strings ``\nclass``, ``\ndef``, ``\n#``,
-    ``\nif``, ``\nprint``. Instruct form: a chat message; the program is the fenced block of the answer, put
-    after the prompt's imports and helper functions, which the tests use. ``reference`` is the whole program:
-    prompt and canonical solution. ``public_check`` holds the docstring's examples that are calls with
+    OriginFmt file, or ``evalplus/humanevalplus`` on the hub, whose ``test`` has all inputs. In completion
+    form the program begins with the original prompt, and the stop strings are ``\nclass``, ``\ndef``, ``\n#``,
+    ``\nif`` and ``\nprint``. In instruct form the prompt is a chat message, and the program is the fenced block of the
+    answer, put after the prompt's imports and helper functions, which the tests use. ``reference`` is the whole
+    program: prompt and canonical solution. ``public_check`` holds the docstring's examples that are calls with
     values (146 of the 164 rows have some, see :func:`~lit_rl.data.examples_in_text.find_examples`). Problems carry
     ``entry_point`` and ``statement`` in ``fields``.
 
@@ -78,7 +78,7 @@ class HumanEval(SplitTask):
 
     def _build_problem(self, row: Row) -> Problem:
         prompt, entry_point = row.text("prompt"), row.text("entry_point")
-        ast.parse(f"{prompt}\n    pass\n")  # raises for a prompt that no completion makes a program
+        ast.parse(f"{prompt}\n    pass\n")  # raises if no completion can make a program of the prompt
         instruct = self.form == "instruct"
         return Problem(
             task_id=row.text("task_id"),
@@ -109,9 +109,9 @@ def _build_check(row: Row) -> AssertTests | CallTests:
         raise row.error("plus_input", "holds inputs that the field test lacks", "give HumanEvalPlus-OriginFmt.jsonl.gz")
     if "assertion(candidate(" in test:
         return check_from_test_source(test, prompt + row.text("canonical_solution"), entry_point)
-    test = test.replace("import numpy as np\n", "", 1)  # of EvalPlus, for helpers that this test does not use
-    # Three tests judge an answer by a helper that the prompt defines. A program may redefine it wrongly: the
-    # verdict must not depend on that.
+    test = test.replace("import numpy as np\n", "", 1)  # EvalPlus imports it for helpers that this test does not use
+    # Three tests judge an answer by a helper that the prompt defines. A program may redefine that
+    # helper wrongly, and the verdict must not depend on that.
     helpers = source_before_function(prompt, entry_point)
     defined = {node.name for node in ast.parse(helpers).body if isinstance(node, ast.FunctionDef)}
     used = {node.id for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)}

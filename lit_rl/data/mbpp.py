@@ -33,7 +33,7 @@ FewShot = Annotated[int, Limit(f"0 to {len(EXAMPLES)} examples", lambda count: 0
 
 @dataclass(frozen=True)
 class MBPPRow:
-    """One row, whatever its format; ``before_public`` is source that the shown asserts need: its imports and set-up."""
+    """One row of any format; ``before_public`` is source that the shown asserts need: imports and set-up."""
 
     number: int
     text: str
@@ -55,9 +55,9 @@ class MBPP(TaskDataModule):
     ==============================  ===================================================  =======
 
     The splits are MBPP's, by task id in every format: prompt 1-10, test 11-510, validation 511-600, train
-    601-974. Instruct form: a chat message, the answer in one fenced block. Completion form: a docstring with
-    task and tests, stopped by ``\nassert``, ``\nprint``, ``\nif`` or ``\n\"\"\"``; with examples, programs
-    between ``[BEGIN]`` and ``[DONE]``, stopped by ``[DONE]``. Line ends of stored programs become ``\n``.
+    601-974. The instruct form is a chat message, answered in one fenced block. The completion form is a docstring with
+    task and tests; ``\nassert``, ``\nprint``, ``\nif`` or ``\n\"\"\"`` stops the completion. With examples, programs
+    stand between ``[BEGIN]`` and ``[DONE]``, and ``[DONE]`` stops it. Line ends of stored programs become ``\n``.
     ``public_check`` holds the asserts that the prompt shows. Problems carry ``entry_point`` (the function that the
     tests call) and ``statement`` in ``fields``.
 
@@ -122,7 +122,7 @@ class MBPP(TaskDataModule):
         return [self._build_problem(task, examples) for task in chosen]
 
     def _build_problem(self, task: MBPPRow, examples: Sequence[MBPPRow]) -> Problem:
-        # An example never explains itself.
+        # A problem is no example in its own prompt.
         solved = [(e.text, e.public_tests[: self.shown_tests], e.program) for e in examples if e.number != task.number]
         shown = task.public_tests[: self.shown_tests]
         stops = () if self.form == "instruct" else BLOCK_STOPS if solved else PROGRAM_STOPS
@@ -186,7 +186,7 @@ class MBPPPlus(MBPP):
 
 
 def parse_row(row: Row) -> MBPPRow:
-    """One row in any of the three formats."""
+    """Parse a row in any of the three formats."""
     if "plus_input" in row:
         raise row.error("plus_input", "holds inputs that no test has", "give MbppPlus-OriginFmt.jsonl.gz")
     number, program = row.integer("task_id"), _unix_newlines(row.text("code"))

@@ -1,7 +1,7 @@
 """The tests of EvalPlus's MBPP+ (``MbppPlus-OriginFmt.jsonl``, on the hub ``evalplus/mbppplus``) and HumanEval+.
 
-They hold inputs and expected values as source: 365 of the 378 rows of MBPP+ become calls with values. In the others the
-reference runs next to the program.
+The tests hold inputs and expected values as source: 365 of the 378 rows of MBPP+ become calls with values. In the other
+rows the reference runs next to the program.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ TRUTH_OF_MATCH = frozenset({737, 787, 794})
 
 
 def comparison_for_task(task_id: int) -> Compare:
-    """EvalPlus's comparison of the answers to a task of MBPP+."""
+    """Return the way in which EvalPlus compares answers to a task of MBPP+."""
     return "as_set" if task_id in UNORDERED else "as_truth" if task_id in TRUTH_OF_MATCH else "as_is"
 
 
 def comparing_test_source(
     reference: str, function: str, inputs: Sequence[Sequence[Any]], tolerance: float, compare: Compare = "as_is"
 ) -> str:
-    """Test source: a ``check`` that calls a program and the reference with the same arguments and compares.
+    """Return a test's source: a ``check`` that compares a program with the reference on the same arguments.
 
-    Values are compared as EvalPlus does: equal, or numbers within the tolerance (0 for 1e-6 between floats, and none
-    between others) plus 1e-7 of the expected one. ``compare``: as they are, as sets, or as truth values.
+    As in EvalPlus, values must be equal, or numbers within the tolerance plus 1e-7 of the expected one (0 means 1e-6
+    between floats, none between others). They are compared as they are, as sets, or as truth values.
     """
     return _TEMPLATE.format(
         reference=reference,
@@ -47,10 +47,10 @@ def comparing_test_source(
 def check_from_test_source(
     test: str, reference: str, function: str, compare: Compare = "as_is"
 ) -> AssertTests | CallTests:
-    """The check of an OriginFmt row, whose test calls a function with ``inputs`` and compares with ``results``.
+    """Return the check of an OriginFmt row, whose test calls a function with ``inputs`` and compares with ``results``.
 
-    Where results are written out, and compared as they are, they become cases. Otherwise the row's ``ref_func``, or
-    else its reference, runs next to the program. A test of another form stays as it is.
+    Results that are written out, and compared as they are, become cases. Otherwise the row's ``ref_func`` (or, without
+    one, its reference) runs next to the program. A test of another form stays unchanged.
     """
     tree = ast.parse(test)
     assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}
@@ -80,11 +80,11 @@ class _InfinityReplacer(ast.NodeTransformer):
 
 
 def _literal_value(node: ast.expr) -> Any:
-    """The value of a literal in which ``inf`` is a number."""
+    """Return the value of a literal in which ``inf`` is a number."""
     return ast.literal_eval(_InfinityReplacer().visit(node))
 
 
-# The reference lives in a namespace of its own: it has the name of the function under test.
+# The reference lives in a namespace of its own, since it has the name of the function under test.
 _TEMPLATE = """\
 from copy import deepcopy
 from math import inf, nan

@@ -27,7 +27,7 @@ Tasks = Annotated[
 ]
 
 _LINE = 10**18
-"""Length of all problems together."""
+"""Length of the line of all problems."""
 
 
 def draw_epoch_by_weight(
@@ -36,19 +36,19 @@ def draw_epoch_by_weight(
     """Draw an epoch from a line on which each problem is as long as its weight, by evenly spaced points.
 
     Args:
-        order: of the problems on the line.
-        weights: of the problems in that order; whole numbers, so that all ranks draw the same.
-        global_batch: problems of a rollout.
-        start: i and n: the first point lies (i + 1/2) / n of the spacing from the beginning of the line.
+        order: numbers of the problems, in their order on the line.
+        weights: weights of the problems in that order; whole numbers, so that all ranks draw the same problems.
+        global_batch: number of problems of a rollout.
+        start: i and n; the first point lies (i + 1/2) / n of a spacing after the beginning of the line.
 
     Returns:
-        as many as fill whole rollouts; each rollout has its share, to within one, of every stretch of the line.
+        numbers of problems that fill whole rollouts; each has its share, to within one, of every stretch of the line.
     """
     (first, parts), num_batches = start, len(order) // global_batch
     ends, wanted = list(accumulate(weights)), num_batches * global_batch
     points = ((2 * (parts * k + first) + 1) * ends[-1] // (2 * parts * wanted) for k in range(wanted))
     chosen = [order[bisect_right(ends, point)] for point in points]
-    # Neighbours, such as visits of one problem, go to different rollouts.
+    # Neighbours, such as two visits to one problem, go to different rollouts.
     return [i for number in range(num_batches) for i in chosen[number::num_batches]]
 
 
@@ -62,9 +62,9 @@ class Mixture(TaskDataModule):
     but never twice in one rollout.
 
     Args:
-        tasks: at least one, each with training problems.
-        weights: shares of each rollout, in the order of the tasks; normalised. Equal by default.
-        **options: arguments of :class:`TaskDataModule`; ``validation_tasks`` are by default the tasks.
+        tasks: at least one task; each needs training problems.
+        weights: each task's share of a rollout, in the order of the tasks; normalised, and equal by default.
+        **options: arguments of :class:`TaskDataModule`; ``validation_tasks`` are by default ``tasks``.
     """
 
     name = "mixture"

@@ -20,18 +20,18 @@ from lit_rl.types import Problem
 class OpenCodeInstruct(TaskDataModule):
     """A fixed random subset of the problems of OpenCodeInstruct that pass the filters.
 
-    A row is drawn by a hash of the seed and its ``id``, so that the subset depends neither on the order of
+    Rows are drawn by a hash of the seed and the row's ``id``, so that the subset depends neither on the order of
     the rows nor on the number of files. The rows are read once, one by one; memory holds the subset only.
 
     Rows without tests or with a lower ``average_test_score`` are left out. The prompt has the task and up to
     ``shown_tests`` of its asserts, since tasks rarely name the function. ``reference`` is the fenced block of the
-    stored solution, ``public_check`` the shown asserts. ``fields`` carry ``statement``, ``entry_point`` (the function
-    of the reference that the asserts call) and ``domain``.
+    stored solution; ``public_check`` holds the shown asserts. ``fields`` carry ``statement``, ``entry_point`` (the
+    function of the reference that the asserts call) and ``domain``.
 
     Args:
         path: a file, a folder of files, or the hub id; 6.9 GB in Parquet.
         num_problems: problems to train on.
-        num_validation_problems: problems to validate and test on, disjoint from the former.
+        num_validation_problems: problems to validate and test on, disjoint from the training problems.
         subset_seed: seed of the draw.
         min_test_score: lowest share of its own tests that the stored solution passed, in [0, 1].
         shown_tests: largest number of asserts in the prompt.
@@ -72,7 +72,7 @@ class OpenCodeInstruct(TaskDataModule):
         self._drawn: list[Problem] = []
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The first ``num_problems`` of the draw to train on, those after them to validate and test on."""
+        """Return the first ``num_problems`` of the draw to train on, or the rest to validate and test on."""
         if not self._drawn:
             kept = parse_rows(read_rows(self.path), self._row_if_wanted, self.bad_rows)
             count = self.num_problems + self.num_validation_problems

@@ -1,4 +1,4 @@
-"""Preference pairs: made from completions and their execution rewards, written, read, served in batches."""
+"""Preference pairs: made from completions and their execution rewards, written, read, and served in batches."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from lit_rl.types import Message, Problem
 
 @dataclass(frozen=True)
 class PreferencePair:
-    """Two completions of one prompt, of which one earned more.
+    """Two completions of one prompt, one of which earned a larger reward.
 
     Args:
-        task_id: the problem's; several pairs may have the same.
+        task_id: task id of the problem; several pairs may share it.
         prompt: text or chat messages, as the policy read it.
         chosen: the completion with the larger reward.
-        rejected: the other.
-        chosen_reward: its reward.
-        rejected_reward: the other's, smaller.
-        chosen_finished: whether the policy ended it, and not a token limit; then its end is learned, too.
-        rejected_finished: the same of the other.
+        rejected: the completion with the smaller reward.
+        chosen_reward: reward of ``chosen``.
+        rejected_reward: reward of ``rejected``.
+        chosen_finished: whether the policy, not a token limit, ended ``chosen``; then that end is learned, too.
+        rejected_finished: whether the policy ended ``rejected``.
     """
 
     task_id: str
@@ -49,19 +49,19 @@ def make_pairs(
     margin: float,
     max_pairs: int | None = None,
 ) -> list[PreferencePair]:
-    """Pairs of completions of one problem whose rewards differ by a margin.
+    """Return pairs of completions of one problem whose rewards differ by a margin.
 
-    A completion is reused only when all others have been used as often, so that ``max_pairs`` is not filled by a
-    single good one; among equals the larger difference goes first, then the order of sampling.
+    The next pair always has the completions that were used least, so that a single good completion does not fill
+    ``max_pairs``. Among equals the larger difference goes first, then the order of sampling.
 
     Args:
         problem: gives task id and prompt.
         completions: n texts; repeated texts count once, with their first reward.
-        rewards: n rewards; ``None`` or NaN (no verdict, such as an infrastructure failure) leaves its
-            completion out.
-        finished: n, False for completions that a token limit cut; none if not given.
-        margin: smallest difference of rewards, reward units, above 0.
-        max_pairs: pairs at most; all if not given.
+        rewards: n rewards; ``None`` or NaN (no verdict, for example after an infrastructure failure) leaves
+            the completion out.
+        finished: n values, False for completions that a token limit cut; by default no completion was cut.
+        margin: smallest difference of rewards, in reward units, above 0.
+        max_pairs: largest number of pairs; all pairs if not given.
 
     Example:
         >>> from lit_rl.execution.checks import TokenTarget
@@ -124,7 +124,7 @@ def parse_pair(row: Row) -> PreferencePair:
 
 
 def pair_from_problem(problem: Problem) -> PreferencePair:
-    """The pair of a problem of :class:`PreferencePairs`."""
+    """Return the pair of a problem of :class:`PreferencePairs`."""
     pair: PreferencePair = problem.fields["pair"]
     return pair
 
@@ -158,7 +158,7 @@ class PreferencePairs(TaskDataModule):
         self.name = name
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """One problem per pair, in the order of the file; its task id ends in the number of the pair."""
+        """Return one problem per pair, in the order of the file; the task id ends in the number of the pair."""
         path = self.path if split == "train" else self.validation_path
         if path is None:
             return []

@@ -1,4 +1,4 @@
-"""Batches of problems: an order that the seed decides, a position that resumes, no duplicates."""
+"""Batches of problems in an order that the seed decides, without duplicates, and with a position that resumes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from lit_rl.types import Problem
 
 
 class ProblemLoader:
-    """Batches of problems; keeps its position, which is the same on every rank.
+    """A loader of batches of problems that keeps its position, which is the same on every rank.
 
-    Not a ``DataLoader``: Lightning then leaves it alone (no ``DistributedSampler``, which pads with
-    duplicates), and its position is counted where the batches are consumed. The order of an epoch depends on
-    ``(seed, epoch)`` only. Each global batch is dealt out to the ranks row by row.
+    The class is no ``DataLoader``, so Lightning leaves it alone (and adds no ``DistributedSampler``, which pads with
+    duplicates), and the position is counted where the batches are consumed. The order of an epoch depends only on
+    ``(seed, epoch)``. Each global batch is dealt out to the ranks row by row.
 
     Args:
-        problems: what to iterate over, the same on every rank.
+        problems: the problems to iterate over, the same on every rank.
         batch_size: problems per batch on one rank.
         shuffle: a new order each epoch; otherwise the given order.
         drop_last: leave out a last batch that is not full, as training wants; a problem left out in one epoch
             comes in another. Never set for evaluation.
         seed: seed of the order.
-        rank: this process.
+        rank: number of this process.
         world_size: number of processes.
         arrange: function from an epoch's shuffled problem numbers to the order in which the problems come.
     """
@@ -56,7 +56,7 @@ class ProblemLoader:
         self.drop_last = drop_last
         if drop_last and len(problems) < batch_size * world_size:
             none = (
-                "the task has none to train on (see its split), or all prompts are too long: take a policy with a "
+                "the task has no training problems (see its split), or all prompts are too long: take a policy with a "
                 "longer context, or raise max_row_tokens"
             )
             raise UsageError(
@@ -67,12 +67,12 @@ class ProblemLoader:
         self.epoch = 0
         self.position = 0
         self._resumed = False
-        # Lightning calls ``set_epoch`` on it, and asks it whether the order is that of the problems.
+        # Lightning calls ``set_epoch`` on the sampler, whose type says whether problems come in order.
         self.sampler = _EpochForwarder(self) if shuffle else _InOrderSampler(self)
         self.batch_sampler = None
 
     def __len__(self) -> int:
-        """Batches in an epoch, the same on every rank; a rank whose share has run out gets an empty one."""
+        """Return the number of batches in an epoch, the same on every rank; a rank may get empty batches at the end."""
         global_batch = self.batch_size * self.world_size
         return len(self.problems) // global_batch if self.drop_last else -(-len(self.problems) // global_batch)
 
@@ -103,11 +103,11 @@ class ProblemLoader:
         return self.arrange(_shuffled_indices(self.seed, epoch, number)) if self.shuffle else range(number)
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by Lightning before each epoch."""
+        """Set the epoch; Lightning calls this before each epoch."""
         self.epoch = epoch
 
     def state_dict(self) -> dict[str, int]:
-        """The position, in global batches, and what the order depends on."""
+        """Return the position, in global batches, and everything that the order depends on."""
         global_batch = self.batch_size * self.world_size
         position = {"epoch": self.epoch, "position": self.position, "global_batch": global_batch}
         return position | {"problems": len(self.problems), "seed": self.seed, "digest": self._problems_digest}
@@ -120,7 +120,7 @@ class ProblemLoader:
         return int.from_bytes(digest.digest())
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue from a saved position; after a finished epoch, with the next one."""
+        """Continue from a saved position, or with the next epoch if the saved one was finished."""
         here = self.batch_size * self.world_size
         if (saved := state["global_batch"]) != here:
             fits = saved % self.world_size == 0
@@ -147,13 +147,13 @@ class ProblemLoader:
         elif before == now and state["digest"] != self._problems_digest:
             rank_zero_warn(
                 f"the training problems differ from the checkpoint's, or are in another order{twice}; unless that is "
-                "meant, have load_problems return the same list at each start"
+                "meant, make load_problems return the same list at each start"
             )
 
 
 @lru_cache(maxsize=2)
 def _shuffled_indices(seed: int, epoch: int, number: int) -> tuple[int, ...]:
-    # One stream per seed, of which each epoch takes the next order: neighbouring seeds share none.
+    # Each seed has one stream, from which each epoch takes the next order: neighbouring seeds share no order.
     generator = torch.Generator().manual_seed(seed)
     orders = (torch.randperm(number, generator=generator) for _ in range(epoch + 1))
     return tuple(deque(orders, maxlen=1)[0].tolist())
@@ -170,4 +170,4 @@ class _EpochForwarder:
 
 
 class _InOrderSampler(_EpochForwarder, SequentialSampler):
-    """Marks by its type the order of the problems, and keeps Lightning from changing it."""
+    """A sampler whose type says that problems come in order, so that Lightning keeps that order."""

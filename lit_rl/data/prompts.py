@@ -1,7 +1,7 @@
 """The text of a problem as a prompt, in two forms.
 
-Completion form, for base models: the prompt is the beginning of a document, the model continues it, and a stop
-string ends it. Instruct form, for chat models: messages for the chat template, the answer in a fenced block.
+In completion form, for base models, the prompt is the beginning of a document, which the model continues up to a stop
+string. In instruct form, for chat models, it is messages for the chat template; the answer is in a fenced block.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ FUNCTION_STOPS = ("\nclass", "\ndef", "\n#", "\nif", "\nprint")
 """End of a function's body: the first line at column 0 that begins something else (HumanEval)."""
 
 PROGRAM_STOPS = ("\nassert", "\nprint", "\nif", '\n"""')
-"""End of a program of several functions: it begins to use or describe itself (MBPP after a docstring)."""
+"""End of a program of several functions: lines that begin to use or describe it (MBPP after a docstring)."""
 
 BLOCK_STOPS = ("[DONE]",)
 """End of a program between ``[BEGIN]`` and ``[DONE]`` (MBPP with examples)."""
 
 
 def chat_messages(*turns: str, system: str | None = None) -> tuple[Message, ...]:
-    """Messages for a chat template: turns of user and assistant in alternation, the user first.
+    """Return messages for a chat template: turns of user and assistant in alternation, the user first.
 
     Example:
         >>> chat_messages("2 + 2?")
@@ -38,12 +38,12 @@ def chat_messages(*turns: str, system: str | None = None) -> tuple[Message, ...]
 
 
 def fenced(source: str, language: str = "python") -> str:
-    """Source as one fenced block, as an answer should look."""
+    """Return source as one fenced block, as an answer should look."""
     return f"```{language}\n{source.strip(chr(10))}\n```"
 
 
 def called_function_name(program: str, asserts: str) -> str | None:
-    """The function of a program that asserts call; ``None`` if either is not Python or none is called."""
+    """Return the program's function that asserts call; ``None`` if no function is called, or a text is not Python."""
     try:
         defined = {n.name for n in ast.walk(ast.parse(program)) if isinstance(n, ast.FunctionDef)}
         calls = [n.func for n in ast.walk(ast.parse(asserts)) if isinstance(n, ast.Call)]
@@ -55,7 +55,7 @@ def called_function_name(program: str, asserts: str) -> str | None:
 def task_prompt(
     task: str, tests: Sequence[str], form: Form, solved: Sequence[tuple[str, Sequence[str], str]] = ()
 ) -> str | tuple[Message, ...]:
-    """A task in a sentence or two with tests to pass, as in MBPP.
+    """Return the prompt of a task in a sentence or two with tests to pass, as in MBPP.
 
     Completion form without examples is a docstring that holds task and tests; with examples each program
     is between ``[BEGIN]`` and ``[DONE]``, as in the paper. Instruct form asks for one fenced block.
@@ -79,7 +79,7 @@ def task_prompt(
 
 
 def contest_prompt(question: str, starter_code: str = "", function: str | None = None) -> tuple[Message, ...]:
-    """A contest problem in LiveCodeBench's parts: system message, question, format, place of the answer.
+    """Return a contest prompt in LiveCodeBench's parts: system message, question, format, place of the answer.
 
     Source:
         the parts: Jain et al. 2024, https://arxiv.org/abs/2403.07974; the wording is this project's own.
@@ -109,7 +109,7 @@ def contest_prompt(question: str, starter_code: str = "", function: str | None =
 
 
 def finish_function_request(beginning: str) -> str:
-    """Ask a chat model to finish a function, in one fenced block."""
+    """Return a request to a chat model to finish a function, in one fenced block."""
     return (
         "Finish this Python function. Answer with the whole function, imports included, in one fenced block.\n\n"
         f"{fenced(beginning)}"

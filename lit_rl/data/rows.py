@@ -27,7 +27,7 @@ _SPLIT = re.compile(r"(train|test|validation|prompt)(?=[-_.]|$)", re.IGNORECASE)
 
 
 class RowError(UsageError):
-    """A row that cannot be used: one line with the file, the row and the field."""
+    """A row cannot be used; the message is one line with the file, the row and the field."""
 
 
 @dataclass(frozen=True)
@@ -48,33 +48,33 @@ class Row:
         return self.values.get(field) is not None
 
     def __getitem__(self, field: str) -> Any:
-        """The field as it was read; a missing or null one is a :class:`RowError`."""
+        """Return the field as it was read; raise :class:`RowError` if the field is missing or null."""
         return self._require_present(field, None)
 
     def text(self, field: str, default: str | None = None) -> str:
-        """The field's text; the default where it is missing or null."""
+        """Return the field's text, or the default if the field is missing or null."""
         return str(self._read_typed(field, str, default))
 
     def integer(self, field: str, default: int | None = None) -> int:
-        """The field's whole number; see :meth:`text`. True and False do not count."""
+        """Return the field's whole number, see :meth:`text`; True and False do not count as numbers."""
         return int(self._read_typed(field, int, default))
 
     def number_of(self, field: str, default: float | None = None) -> float:
-        """The field's number, also from text such as ``"0.75"``; see :meth:`text`."""
+        """Return the field's number, also from text such as ``"0.75"``; see :meth:`text`."""
         return float(self._read_typed(field, float, default, read=float))
 
     def texts(self, field: str) -> list[str]:
-        """The field's list of texts, every item checked."""
+        """Return the field's list of texts, with every item checked."""
         return list(self._read_typed(field, list[str], None))
 
     def json(self, field: str, kind: Any = Any, default: Any = None) -> Any:
-        """The field's value of a type; text is read as JSON first, since many data sets store JSON in text."""
+        """Return the field's value of a type; text is read as JSON first, since many data sets store JSON in text."""
         return self._read_typed(
             field, kind, default, read=lambda value: json.loads(value) if isinstance(value, str) else value
         )
 
     def error(self, field: str, fault: str, remedy: str = REMEDY) -> RowError:
-        """An error about this row, for the caller to raise."""
+        """Return an error about this row, for the caller to raise."""
         return _row_error(self.source, f"{self.number}, field {field!r}", fault, remedy)
 
     def _require_present(self, field: str, default: Any) -> Any:
@@ -94,19 +94,19 @@ class Row:
 
 
 def read_rows(source: str, *, subset: str | None = None, split: str | None = None) -> Iterator[Row]:
-    """Rows of a local file, of the data files of a folder in the order of their names, or of a hub data set.
+    """Yield the rows of a local file, of a folder's data files in the order of their names, or of a hub data set.
 
     JSON lines, Parquet and hub data sets are read row by row, so that a large file does not fill memory; a
-    ``.json`` file (one list) is read whole. What exists on disk, starts with ``.``, ``/``, ``~`` or ``$`` or ends
-    like a data file is local; anything else is a Hugging Face data set id.
+    ``.json`` file (one list) is read whole. A source is local if it exists on disk, ends like a data file, or starts
+    with ``.``, ``/``, ``~`` or ``$``. Any other source is a Hugging Face data set id.
 
     Args:
         source: path ending in ``.jsonl``, ``.json`` (either may be followed by ``.gz``) or ``.parquet``, a
             folder of such files or one written by ``save_to_disk``, or a data set id such as
             ``openai/openai_humaneval``.
         subset: the data set's configuration; a single file has none.
-        split: the data set's split or several joined by ``+``; a single file has none, and a folder's are found by
-            names, see :func:`find_data_files`.
+        split: the data set's split, or several splits joined by ``+``. A single file has no split; a folder's
+            splits are found by names, see :func:`find_data_files`.
     """
     empty = True
     for origin, number, values in _read_values(source, subset, split):
@@ -121,9 +121,9 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
 
 
 def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: BadRows = "error") -> Iterator[Value]:
-    """Every row parsed; errors that the parser did not foresee name the row, too.
+    """Yield every row parsed; errors that the parser did not foresee also name the row.
 
-    ``bad_rows: skip`` leaves out rows that ``parse`` refuses and warns at the end with their number and the first.
+    ``bad_rows: skip`` leaves out rows that ``parse`` refuses; a warning at the end has their number and the first one.
     """
     skipped: list[RowError] = []
     for row in rows:
@@ -132,7 +132,7 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         except (AttributeError, LookupError, TypeError, ValueError, SyntaxError) as fault:
             if isinstance(fault, RowError):
                 error = fault
-            elif isinstance(fault, UsageError):  # a setting, say: it has a remedy of its own
+            elif isinstance(fault, UsageError):  # about a setting, say, with a remedy of its own
                 error = _row_error(row.source, row.number, str(fault), "")
             else:
                 error = _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}")
@@ -163,16 +163,16 @@ def _read_values(source: str, subset: str | None, split: str | None) -> _Values:
 
 
 def expand_path(source: str) -> Path:
-    """A path with its variables and its ``~`` expanded."""
+    """Return a path with variables and ``~`` expanded."""
     return Path(expand_variables(source)).expanduser()
 
 
 def find_data_files(folder: Path, subset: str | None = None, split: str | None = None) -> list[Path]:
-    """The files of a folder that hold a split, in the order of their names.
+    """Return the files of a folder that hold a split, in the order of their names.
 
-    A split is named at the start of a file's name (``train-00000-of-00001.parquet``) or by the folder around it. If
-    the files belong to several splits, only those of the wanted one are read; if to one or to none, all. The same goes
-    for ``subset`` and the folders beneath.
+    A split is named at the start of a file's name (``train-00000-of-00001.parquet``) or by the folder around the
+    file. If the files belong to several splits, only files of the wanted split are read, otherwise all files. Likewise,
+    ``subset`` chooses a folder beneath.
     """
     if subset is not None and (folder / subset).is_dir():
         folder = folder / subset
@@ -194,7 +194,7 @@ def find_data_files(folder: Path, subset: str | None = None, split: str | None =
 
 
 def _find_saved_files(folder: Path) -> list[Path]:
-    """Arrow files of a folder that ``save_to_disk`` wrote: of one data set, or of one in a folder for each split."""
+    """Return the Arrow files that ``save_to_disk`` wrote into a folder: of one data set, or of one per split."""
     if (folder / "dataset_dict.json").is_file():
         splits = json.loads((folder / "dataset_dict.json").read_text())["splits"]
         return [file for name in splits for file in _find_saved_files(folder / name)]
@@ -215,7 +215,7 @@ def _read_file(path: Path) -> _Values:
     except (EOFError, gzip.BadGzipFile, ValueError) as fault:
         remedy = "; save it as UTF-8" if isinstance(fault, UnicodeDecodeError) else ""
         error = UsageError(f"{path} cannot be read: {fault}{remedy}")
-        raise fault if isinstance(fault, UsageError) else error from None  # of a row, or of a file that is none
+        raise fault if isinstance(fault, UsageError) else error from None  # already about a row or a file
 
 
 def _read_json(path: Path) -> _Values:
@@ -235,7 +235,7 @@ def _read_json(path: Path) -> _Values:
 
 
 def _read_arrow_rows(path: Path) -> _Values:
-    """Rows of Parquet, or of a stream of record batches, as ``save_to_disk`` writes."""
+    """Yield rows of a Parquet file, or of a stream of record batches as ``save_to_disk`` writes it."""
     pyarrow, parquet = (load_extra(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
     with ExitStack() as files:
         if path.suffix == ".parquet":

@@ -22,13 +22,13 @@ from lit_rl.types import Problem
 Split = Literal["train", "validation", "test"]
 Keep = Callable[[list[Problem], str, Split], list[Problem]]
 
-TRAIN_SHARE = 0.8  # of HumanEval 131 of 164
+TRAIN_SHARE = 0.8  # 131 of the 164 problems of HumanEval
 
 SplitName = Literal["all", "train", "test"]
 Item = TypeVar("Item")
 
 ValidationShare = Annotated[float, Limit("a share in [0, 1)", lambda value: 0 <= value < 1)]
-"""Share of a task's problems that leaves some to train on."""
+"""Share of a task's problems to validate on, which leaves some problems to train on."""
 
 PLACEHOLDER = "{prompt}"
 """Stands for a problem's prompt in the messages of ``chat``."""
@@ -51,18 +51,18 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     Args:
         batch_size: training problems per rollout on one rank.
         validation_batch_size: problems per validation batch on one rank.
-        seed: seed of the order of training problems; by default ``seed_everything``'s, without one 0.
-        max_train_problems: at most this many training problems, the first ones.
-        max_validation_problems: at most this many problems of the validation split, and of the test split.
+        seed: seed of the order of training problems; by default ``seed_everything``, or 0 without that setting.
+        max_train_problems: largest number of training problems; the first ones are taken.
+        max_validation_problems: largest number of problems of the validation split, and of the test split.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
             named ``val/<task>/...`` when there are several.
-        extraction: ``answer`` takes the block of a completion that defines the entry point, ``definitions`` only what
-            the entry point needs of it, ``last_block`` always the last block; see docs/rewards.md. By default
-            ``answer``; validation tasks inherit it.
+        extraction: ``answer`` takes the block of a completion that defines the entry point, ``definitions`` only
+            what the entry point needs of that block, ``last_block`` always the last block; see docs/rewards.md. The
+            default is ``answer``; validation tasks inherit the setting.
         chat: chat messages around the prompt of a task in completion form; ``{prompt}`` stands for the stripped
-            prompt. A last message of the assistant begins the answer. The answer is the whole program. Validation
-            tasks have their own.
-        stop_strings: end a completion before the first of these instead of the task's own.
+            prompt. If the last message is the assistant's, it begins the answer. The answer is the whole program.
+            Validation tasks have a chat of their own.
+        stop_strings: end a completion before the first of these strings, which replace the task's own.
     """
 
     name = "task"
@@ -103,11 +103,11 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
 
     @abstractmethod
     def load_problems(self, split: Split) -> list[Problem]:
-        """All problems of a split, in a fixed order; an empty list if the task has no such split."""
+        """Return all problems of a split, in a fixed order; an empty list if the task has no such split."""
 
     @typed_arguments
     def problems(self, split: Split) -> list[Problem]:
-        """The problems of a split: loaded once, without those that do not fit, cut to the maximum."""
+        """Return the problems of a split: loaded once, without problems that do not fit, cut to the maximum number."""
         if split not in self._problems:
             limit = self.max_train_problems if split == "train" else self.max_validation_problems
             loaded = self._load_once(split)
@@ -117,7 +117,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         return self._problems[split]
 
     def _apply_options(self, problem: Problem) -> Problem:
-        """The problem with ``chat``, ``stop_strings`` and ``extraction`` in place of the task's own."""
+        """Return the problem with ``chat``, ``stop_strings`` and ``extraction`` in place of its own."""
         if self.chat is not None:
             if not isinstance(problem.prompt, str):
                 raise ArgumentError(
@@ -130,7 +130,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         return replace(problem, extraction=self.extraction or problem.extraction, stop_strings=stops)
 
     def _load_once(self, split: Split) -> list[Problem]:
-        """All problems of a split, read once: reading can take minutes, and the problems left out can change."""
+        """Return all problems of a split, read only once: reading can take minutes, and the filter can change."""
         if split not in self._loaded:
             loaded: Any = self.load_problems(split)
             loaded = list(loaded) if isinstance(loaded, Iterator) else loaded
@@ -138,11 +138,11 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
             if others:
                 who, got = f"{type(self).__name__}.load_problems", f"{others[0]!r:.80} for {split}"
                 raise ArgumentError(who, "a list of Problem", got)
-            # They name random streams, and verdicts and pass@k are kept by them.
+            # Task ids name random streams, and verdicts and pass@k are stored under them.
             for task_id, count in Counter(problem.task_id for problem in loaded).most_common(1):
                 if count > 1:
                     raise UsageError(
-                        f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own"
+                        f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own id"
                     )
             self._loaded[split] = [self._apply_options(problem) for problem in loaded]
         return self._loaded[split]
@@ -165,20 +165,20 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         return number_duplicates([task.name for task in self.validation_tasks or (self,)])
 
     def train_dataloader(self) -> ProblemLoader:
-        """Batches of training problems, shuffled unless the trainer overfits the first ones."""
+        """Return batches of training problems, shuffled unless the trainer overfits the first batches."""
         return self._training_loader(self.problems("train"))
 
     def val_dataloader(self) -> list[ProblemLoader]:
-        """One loader per validation task, in a fixed order, each problem once."""
+        """Return one loader per validation task, with each problem once in a fixed order."""
         tasks = self.validation_tasks or [self]
         return [self._build_loader(t.problems("validation"), self.validation_batch_size) for t in tasks]
 
     def test_dataloader(self) -> ProblemLoader:
-        """Test problems in a fixed order, each once."""
+        """Return a loader of the test problems, each once in a fixed order."""
         return self._build_loader(self.problems("test"), self.validation_batch_size)
 
     def predict_dataloader(self) -> ProblemLoader:
-        """Training problems in a fixed order, each once."""
+        """Return a loader of the training problems, each once in a fixed order."""
         return self._build_loader(self.problems("train"), self.validation_batch_size)
 
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:
@@ -192,7 +192,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
 
 
 def number_duplicates(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, a second ``mbpp`` being ``mbpp_2``."""
+    """Return the names with repeated ones numbered: a second ``mbpp`` becomes ``mbpp_2``."""
     found: list[str] = []
     for name in names:
         free = (f"{name}_{number}" for number in itertools.count(2) if f"{name}_{number}" not in [*names, *found])
@@ -222,10 +222,10 @@ class TaskOptions(WholeBatchOptions, total=False):
 def add_inherited_arguments_to_signature(cls: type) -> None:
     """List inherited arguments in the signature of ``cls``; called from ``__init_subclass__``.
 
-    A class of a family of tasks names its own arguments and takes those of its base as ``**options: Unpack[...]``, so
-    that a type checker knows them. What runs reads them from the base class, which has their defaults: ``help``,
-    notebooks, and the command line. An argument that ``cls`` names itself replaces that of its base. The type of
-    ``**options`` is dropped, because the command line would read the names from there, without defaults.
+    A task class names its own arguments and takes the base's arguments as ``**options: Unpack[...]``, so that a type
+    checker knows them. At run time, ``help``, notebooks and the command line read these arguments from the base class,
+    which has their defaults. An argument that ``cls`` names itself replaces the base's argument. The type of
+    ``**options`` is dropped, because the command line would read names without defaults from that type.
     """
     base = inspect.signature(cls.__mro__[1])
     own = cls.__dict__.get("__init__")
@@ -246,7 +246,7 @@ def add_inherited_arguments_to_signature(cls: type) -> None:
 
 
 class SplitTask(TaskDataModule):
-    """Base of tasks of one file of problems: a subclass sets ``split`` and implements :meth:`read_problems`.
+    """Base of tasks with one file of problems; a subclass sets ``split`` and implements :meth:`read_problems`.
 
     ==========  ===============  ================================
     ``split``   trained on       validated, tested on
@@ -261,7 +261,7 @@ class SplitTask(TaskDataModule):
 
     @abstractmethod
     def read_problems(self) -> list[Problem]:
-        """All problems, in the order of the file."""
+        """Return all problems, in the order of the file."""
 
     def load_problems(self, split: Split) -> list[Problem]:
         if split == "train" and self.split != "train":

@@ -23,7 +23,7 @@ STOPS: dict[Language, tuple[str, ...]] = {
     "javascript": ("\nfunction ", "\nconst ", "\nconsole.log", "\n/*"),
     "rust": ("\nfn main", "\n#[", "\nmod "),
 }
-"""Ends of a function's completion: the first line that begins something else. Closing braces belong to it."""
+"""Strings that end a function's completion, since they begin something else. Closing braces belong to the function."""
 
 _CRATES = re.compile(r"^use (?:rand|regex|md5)\b[^\n]*\n?", re.MULTILINE)
 _FOREIGN = re.compile(r"\brand::|\bboost/|\bopenssl/")
@@ -39,23 +39,23 @@ class _TranslatedRow:
     test: str  # as ``UnitTests`` wants it; empty if the row tests nothing
     entry_point: str
     setup: str = ""
-    solution: str | None = None  # the rest of a right program
+    solution: str | None = None  # the rest of a correct program
 
 
 class TranslatedTask(SplitTask):
-    """Base of tasks whose rows are functions to finish in one of several languages, with tests in it.
+    """Base of tasks whose rows are functions to finish in one of several languages, with tests in that language.
 
-    Completion form: the prompt is the row's and begins the program; the completion ends with the function's closing
-    brace (in Java also the class's). Instruct form: a message asks for the whole source in one fenced block.
+    In completion form the row's prompt begins the program, and the completion ends with the function's closing brace
+    (in Java also the class's). In instruct form a message asks for the whole source in one fenced block.
 
     Args:
         path: a file of rows in this language.
         language: language of the rows: ``cpp``, ``go``, ``java``, ``javascript`` or ``rust``.
-        split: ``all`` is only measured on; ``train`` trains on four fifths and measures on the others; ``test`` is
-            only measured on these.
+        split: ``all`` only measures, on all rows; ``train`` trains on four fifths and measures on the other fifth;
+            ``test`` only measures, on that fifth.
         form: ``completion`` for base models, ``instruct`` for chat models.
         timeout_seconds: CPU seconds for a program and its tests.
-        name: the task's name in metrics if there are several validation tasks; by default the class's and the language.
+        name: the task's name in metrics if there are several validation tasks; by default class and language.
         **options: arguments of :class:`TaskDataModule`.
     """
 
@@ -79,7 +79,7 @@ class TranslatedTask(SplitTask):
         self.name = name or f"{type(self).__name__.lower()}_{language}"
 
     def read_problems(self) -> list[Problem]:
-        """All problems, in the order of the file; rows that test nothing are left out and counted."""
+        """Return all problems, in the order of the file; rows that test nothing are left out and counted."""
         rows = list(parse_rows(read_rows(self.path, split="test"), self._parse_row))
         tested = [row for row in rows if row.test]
         if len(tested) < len(rows):
@@ -95,7 +95,7 @@ class TranslatedTask(SplitTask):
     def _require_language(self, row: Row, field: str, named: str, language: str) -> None:
         if language != self.language:
             fault = f"is a row in {named}, and the task's language is {self.language}"
-            raise row.error(field, fault, "give the file of that language, or set `language`")
+            raise row.error(field, fault, "give a file in the task's language, or set `language`")
 
     def _build_problem(self, row: _TranslatedRow) -> Problem:
         instruct, beginning = self.form == "instruct", row.beginning
@@ -120,8 +120,8 @@ class HumanEvalX(TranslatedTask):
 
     Rows have ``task_id``, ``prompt``, ``declaration``, ``canonical_solution`` and ``test``, those of Go also ``import``
     and ``test_setup``. Rows whose tests are commented out, or need a library that the compiler does not bring, are left
-    out: 3 in C++, 4 in Rust. Go's imports are left out of the prompt, because the judge imports what a program uses, as
-    HumanEval-X does. Rust's crates are left out, too.
+    out: 3 in C++, 4 in Rust. Go's imports are left out of the prompt, because the judge, like HumanEval-X's, imports
+    what a program uses. Rust's crates are left out, too.
 
     Source:
         Zheng et al. 2023, https://arxiv.org/abs/2303.17568
@@ -149,8 +149,8 @@ class MultiPLE(TranslatedTask):
     """MultiPL-E: HumanEval and MBPP, translated by a program.
 
     Rows are those of MultiPL-E's ``prompts/*.jsonl``: ``name``, ``language``, ``prompt`` and ``tests``; there are no
-    solutions. The tests in these rows finish the function themselves; in lit_rl the completion does. Rows of Java that
-    use ``javatuples`` are left out.
+    solutions. The tests in these rows close the function themselves; in lit_rl the completion closes it. Rows of Java
+    that use ``javatuples`` are left out.
 
     Source:
         Cassano et al. 2022, https://arxiv.org/abs/2208.08227

@@ -15,8 +15,8 @@ from lit_rl.signature_check import PositiveInt
 from lit_rl.training.ranks import eval_mode, naming_phase, unsharded
 from lit_rl.types import Generation, Request, Sampling
 
-# Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until they are a
-# quarter as many as the running rows, but for no more than this many steps.
+# Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until their number
+# is a quarter of the running rows, but for no more than ``_MAX_STEPS_WAITING`` steps.
 _SHARE_TO_START = 0.25
 _MAX_STEPS_WAITING = 16
 
@@ -24,8 +24,8 @@ _MAX_STEPS_WAITING = 16
 class InProcess(Engine):
     """The default engine: samples with the policy's own weights, token by token.
 
-    Requests that start together are one batch; equal prompts among them are read once. Requests that arrive while
-    others are being sampled start as a separate batch.
+    Requests that start together form one batch, in which equal prompts are read once. Requests that arrive while other
+    requests are being sampled start as a separate batch.
 
     Args:
         max_rows: largest number of rows sampled at the same time; further requests wait until rows have ended. ``None``
@@ -51,8 +51,8 @@ class InProcess(Engine):
 class InProcessSession(Session):
     """A queue of waiting requests, and the batches being sampled.
 
-    As many waiting requests as there is room for start together: as soon as they are at least a quarter as many as the
-    running rows (so at once if none are running), or after 16 steps if there is room for all of them.
+    Waiting requests start together, up to the room that ``max_rows`` leaves. They start as soon as their number reaches
+    a quarter of the running rows (so immediately if no row is running), or after 16 steps if there is room for all.
     """
 
     def __init__(self, policy: Policy, sampling: Sampling, max_rows: int | None = None) -> None:
@@ -91,6 +91,6 @@ class InProcessSession(Session):
         return len(self._waiting) + sum(batch.num_running for batch in self._batches)
 
     def end(self) -> None:
-        """Drop what was not answered, caches included; the weights may be sharded again from here on."""
+        """Drop unanswered requests and all caches; the weights may be sharded again from here on."""
         self._waiting.clear()
         self._batches.clear()

@@ -49,30 +49,30 @@ _NO_LIMIT = 1 << 30
 class VLLM(Engine):
     """vLLM in the trainer's process, on the trainer's device.
 
-    Each rank has a whole engine (no tensor parallelism, no further process). It starts with the first session. Before a
-    session, if the policy has learned since the last session, vLLM reloads its weights, gathered from all ranks one
-    layer at a time. For a policy with adapters, the base is sent once, and afterwards only the adapter.
+    Each rank has a whole engine (no tensor parallelism, no further process), which starts with the first session. If
+    the policy has learned since the last session, vLLM reloads the weights before the next session; they are gathered
+    from all ranks one layer at a time. For a policy with adapters, the base is sent once, then only the adapter.
 
-    The sampler's log-probabilities are of the distribution that was sampled from. They differ from those of the
-    training forward by rounding; ``sampling/logprob_gap`` tells how much, see ``docs/engines.md``.
+    vLLM returns log-probabilities under the distribution that it sampled from. They differ by rounding from those of
+    the training forward pass; the metric ``sampling/logprob_gap`` tells by how much, see ``docs/engines.md``.
 
     Args:
-        dtype: type of vLLM's weights and activations; ``None`` for the policy's. The trainer's type keeps the gap
-            small.
+        dtype: type of vLLM's weights and activations; ``None`` for the policy's type. The trainer's type keeps the
+            gap small.
         memory_share: share of the device's memory for vLLM's weights and cache together. Leave the rest to training.
         max_row_tokens: longest row, prompt and completion together; ``None`` for as long as the policy can read.
         max_rows: largest number of rows sampled at the same time.
-        sleep: give the device's memory back between sessions; weights wait in the node's memory meanwhile.
+        sleep: give the device's memory back between sessions; the weights then wait in the node's memory.
         in_rounds: ask for the next turn only once every row has finished its turn. Which rows are computed together
             then does not depend on timing, and a resumed run samples the same. ``false`` is faster with several turns.
         merge_adapters: add adapters to their base and send all weights each time, for adapters that vLLM cannot run
             beside their base.
-        options: further arguments of ``vllm.LLM``, by name, such as ``enforce_eager``, which starts faster and samples
-            slower, or ``kv_cache_memory_bytes``, the size of the cache, which a CPU needs.
+        options: further arguments of ``vllm.LLM`` by name. For example, ``enforce_eager`` starts faster and samples
+            slower; a CPU needs ``kv_cache_memory_bytes``, the size of the cache.
 
     Attributes:
-        num_weight_updates: how often weights have arrived.
-        bytes_sent: size of the tensors of the last arrival.
+        num_weight_updates: how often weights were sent to vLLM.
+        bytes_sent: size of the tensors that were sent last.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class VLLM(Engine):
 
     def require_ready(self) -> None:
         if find_spec("vllm") is None:
-            install = "pip install 'lit-rl[vllm]' in an environment of its own (lit-rl docs engines)"
+            install = "run pip install 'lit-rl[vllm]' in an environment of its own (see lit-rl docs engines)"
             raise ModuleNotFoundError(f"the engine VLLM needs the package vllm: {install}", name="vllm")
 
     def mark_stale(self) -> None:
@@ -155,7 +155,7 @@ class VLLM(Engine):
             self._llm.sleep(level=1)
 
     def _refresh_weights(self, policy: CausalLM) -> None:
-        """Send weights that changed since the last session (collective)."""
+        """Send the weights if they changed since the last session; all ranks take part."""
         if self.sleep:
             self._llm.wake_up(tags=["weights"])
         if self._holds != (id(policy), policy.version):
@@ -165,19 +165,19 @@ class VLLM(Engine):
             self.num_weight_updates += 1
         if self.sleep:
             self._llm.wake_up(tags=["kv_cache"])
-        # Also without an arrival: what is computed then does not depend on what was sampled before.
+        # Even if no weights were sent: results must not depend on what was sampled before.
         self._llm.reset_prefix_cache()
 
     def _send_weights(self, policy: CausalLM) -> None:
-        """Send every weight through vLLM's reload call, or the adapter where vLLM has its base."""
+        """Send all weights through vLLM's reload call; for an unmerged adapter, the base once, then the adapter."""
         alone, self.bytes_sent, self._adapter = sends_adapter_only(policy, self.merge_adapters), 0, None
         if not alone or self._base != id(policy):
             weights = full_weights(policy, merge=not alone)
-            # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
-            # gathered from shards is gone by then.
+            # vLLM keeps a tensor until its layer is complete, and an embedding that it pads until the end. Tensors
+            # gathered from shards are gone by then, so vLLM gets copies.
             given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
             self._llm.collective_rpc(reload_weights, args=(self._count_bytes_sent(given),))
-            for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
+            for _ in weights:  # ranks gather together, also the tensors that vLLM leaves out
                 pass
             self._base = id(policy) if alone else None
         if alone:
@@ -195,7 +195,7 @@ class VLLM(Engine):
 
 
 class VLLMSession(Session):
-    """Requests inside one vLLM engine; its scheduler batches them."""
+    """Requests inside one vLLM engine, whose scheduler batches them."""
 
     _numbers = count()
 
@@ -217,7 +217,7 @@ class VLLMSession(Session):
             params = SamplingParams(
                 **sampling_params(request, self._sampling, self._codec.eos_ids),
                 detokenize=False,
-                # Only a row that a string may end is looked at token by token.
+                # Only rows with stop strings are checked token by token.
                 output_kind=RequestOutputKind.DELTA if request.stop_strings else RequestOutputKind.FINAL_ONLY,
             )
             self._engine.add_request(name, prompt, params, lora_request=self._adapter)
@@ -238,7 +238,7 @@ class VLLMSession(Session):
         return len(self._open)
 
     def end(self) -> None:
-        """Drop what was not answered."""
+        """Drop unanswered requests."""
         if self._open:
             self._engine.abort_request(list(self._open))
             self._open.clear()
@@ -246,7 +246,7 @@ class VLLMSession(Session):
                 self._engine.step()
 
     def _append_and_find_end(self, output: Any) -> StopReason | None:
-        """Append a step's tokens to a row; return the reason the row ends with them, if it does."""
+        """Append a step's tokens to a row; if the row ends with them, return the reason."""
         row = self._open.get(output.request_id)
         if row is None:
             return None
@@ -262,6 +262,6 @@ class VLLMSession(Session):
             return None
         if written.finish_reason not in ("stop", "length"):
             raise RuntimeError(
-                f"vllm ended row {row.request.row} with {written.finish_reason}: see its log (VLLM_LOGGING_LEVEL=INFO)"
+                f"vllm ended row {row.request.row} with {written.finish_reason}: set VLLM_LOGGING_LEVEL=INFO to see why"
             )
         return StopReason.EOS if row.ids[-1] in self._codec.eos_ids else StopReason.LENGTH

@@ -1,4 +1,4 @@
-"""Requests to a vLLM server by the Python standard library: the trainer needs no vLLM for them."""
+"""Requests to a vLLM server through the Python standard library, so that the trainer needs no vLLM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.engines.engine import EngineError
 
-_TOLD = 300  # characters of what a server says that a message repeats
+_TOLD = 300  # most characters of a server's answer that a message repeats
 _MAX_PAUSE_SECONDS = 10.0  # seconds between two tries
 
 
@@ -38,7 +38,7 @@ class VLLMClient:
         self.num_tries = num_tries
 
     def wait_until_ready(self, seconds: float) -> None:
-        """Wait for the server."""
+        """Wait until the server answers; raise an error if it does not answer in time."""
         deadline, tries = time.monotonic() + seconds, 0
         while True:
             try:
@@ -47,8 +47,8 @@ class VLLMClient:
             except _RetryableError as failure:
                 if time.monotonic() >= deadline:
                     raise EngineError(
-                        f"no vllm server answers at {self.url} within {seconds:g} seconds ({failure}): start one "
-                        "(lit-rl docs engines) or correct url"
+                        f"no vllm server answers at {self.url} within {seconds:g} seconds ({failure}): start a server "
+                        "(lit-rl docs engines says how) or correct url"
                     ) from None
                 if not tries:
                     rank_zero_info(f"waiting up to {seconds:g} seconds for a vllm server at {self.url} ({failure})")
@@ -58,9 +58,9 @@ class VLLMClient:
     def request(
         self, path: str, seconds: float, content: Mapping[str, Any] | None = None, tries: int | None = None
     ) -> dict[str, Any]:
-        """Send a POST request with JSON, or a GET request without content; return JSON, empty if there is none.
+        """Send a POST request with JSON, or a GET request without content; return the answer's JSON, ``{}`` if none.
 
-        Retries up to ``tries`` times (else ``num_tries``) if the server or the connection fails.
+        If the server or the connection fails, the request is sent up to ``tries`` times (by default ``num_tries``).
         """
         attempt = 0
         while True:
@@ -93,11 +93,11 @@ class VLLMClient:
                 hint = "; url: expected the address of a vllm server, without /v1 or another path"
             elif path == "/v1/load_lora_adapter":
                 hint = (
-                    ": start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora --max-lora-rank N, "
+                    ": start the server with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora --max-lora-rank N, "
                     "or set merge_adapters to true"
                 )
             elif status == 404 and "does not exist" not in message:
-                hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
+                hint = ": start the server with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
             raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {status}: {message}{hint}")
         try:
             answer = json.loads(data) if data else {}

@@ -1,4 +1,4 @@
-"""The package vLLM: checked for, and started inside the trainer's process without side effects on it."""
+"""The package vLLM, started and called inside the trainer's process without side effects on that process."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lit_rl.training.ranks import rank, world_size
 from lit_rl.types import Request, Sampling
 
 _DEFAULTS = {
-    # Its own threads and cores would be those of the trainer and of the sandbox's programs.
+    # Threads bound by vLLM would take the cores of the trainer and of the sandbox's programs.
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_LOGGING_LEVEL": "ERROR",
 }
 
 
 def write_model_config(policy: CausalLM, folder: Path) -> None:
-    """Write what vLLM needs to build a policy's architecture: its configuration, without weights and tokenizer."""
+    """Write the configuration from which vLLM builds a policy's architecture, without weights and tokenizer."""
     model = unwrap_peft(policy.model)
     model.config.save_pretrained(folder)
     file = folder / "config.json"
@@ -38,7 +38,7 @@ def write_model_config(policy: CausalLM, folder: Path) -> None:
 def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
     """Start an ``LLM`` in this process, with dummy weights.
 
-    Every rank of a run has its own and starts it together with the others.
+    Every rank of a run has an ``LLM`` of its own; all ranks start theirs together.
     """
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # add_request and step are then calls, not messages
     for name, value in _DEFAULTS.items():
@@ -46,7 +46,7 @@ def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
     several, number = world_size() > 1, rank()
     variables = {"RANK": number, "LOCAL_RANK": os.environ.get("LOCAL_RANK", number), "WORLD_SIZE": world_size()}
     before = {name: os.environ.get(name) for name in (variables if several else ())}
-    os.environ.update({name: str(variables[name]) for name in before})  # where vLLM reads them
+    os.environ.update({name: str(variables[name]) for name in before})  # vLLM reads them there
     set_threads, threads = torch.set_num_threads, torch.get_num_threads()
     try:
         from vllm import LLM
@@ -74,8 +74,8 @@ def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
 def reload_weights(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
     """Load weights in place on a worker.
 
-    On a CPU vLLM (0.32) computes logits from a packed copy of the output matrix, which its reload renews for layers
-    with weights of their own only: one that is tied to the embedding would silently stay what it was.
+    On a CPU, vLLM (0.32) computes logits from a packed copy of the output matrix. Its reload renews that copy only if
+    the output layer has weights of its own; the copy of a matrix tied to the embedding would silently stay unchanged.
     """
     from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 
@@ -86,7 +86,7 @@ def reload_weights(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> 
 
 
 def sampling_params(request: Request, sampling: Sampling, eos_ids: Collection[int]) -> dict[str, Any]:
-    """Arguments of vLLM's ``SamplingParams``: the request's own seed, a log-probability for each sampled token."""
+    """Return arguments of vLLM's ``SamplingParams``: the request's own seed, a log-probability per sampled token."""
     return {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -103,7 +103,7 @@ _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 
 def adapter_arguments(rank: int) -> dict[str, Any]:
-    """Return the arguments for a ``vllm.LLM`` that runs an adapter; there are limits of some ranks only."""
+    """Return arguments for a ``vllm.LLM`` that runs an adapter; vLLM allows only some values of ``max_lora_rank``."""
     return {
         "enable_lora": True,
         "max_loras": 1,
@@ -112,11 +112,11 @@ def adapter_arguments(rank: int) -> dict[str, Any]:
 
 
 def replace_adapter(llm: Any, folder: str) -> Any:
-    """Replace the adapter of an ``LLM``; return the object by which requests name it."""
+    """Replace the adapter of an ``LLM``; return the object by which requests name the adapter."""
     from vllm.lora.request import LoRARequest
 
     llm.llm_engine.add_lora(LoRARequest("policy", 1, folder, load_inplace=True))
-    # Not in place: a request that says so has the adapter read again in each of its steps.
+    # Without load_inplace: a request that has it set makes vLLM read the adapter again in each step.
     return LoRARequest("policy", 1, folder)
 
 
@@ -124,7 +124,7 @@ def replace_adapter(llm: Any, folder: str) -> Any:
 def isolated_random_state(device: torch.device) -> Iterator[None]:
     """Inside, drawing random numbers and seeding leave the trainer's generators unchanged.
 
-    vLLM seeds them when it starts, and draws numbers even where each row has a generator of its own.
+    vLLM seeds these generators when it starts, and draws numbers even where each row has a generator of its own.
     """
     state = random.getstate()
     with torch.random.fork_rng([device] if device.type == "cuda" else [], device_type=device.type):
@@ -136,7 +136,7 @@ def isolated_random_state(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def keeping_process_group(trainers: bool) -> Iterator[None]:
-    """Inside, vLLM may end its own process groups, but not the one of all ranks if that is the trainer's."""
+    """Inside, vLLM may end its own process groups, but not the group of all ranks if that is the trainer's."""
     destroy = dist.destroy_process_group
 
     def spare(group: Any = None) -> None:

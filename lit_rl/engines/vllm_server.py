@@ -1,4 +1,4 @@
-"""Sampling on vLLM servers: on other devices or other machines than the trainer's."""
+"""Sampling on vLLM servers, which run on other devices or machines than the trainer."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _MODE = "processed_logprobs"
 _SECONDS_OF_A_STEP = 0.05
-_ADAPTER = "adapter"  # folder inside that of the weights
+_ADAPTER = "adapter"  # folder inside the folder of the weights
 
 
 class VLLMServer(Engine):
-    """vLLM servers started by the user; ids go in, ids and log-probabilities come out.
+    """vLLM servers that the user starts; ids go in, ids and log-probabilities come out.
 
-    Before a session, if the policy has learned since the last session, all ranks gather the weights layer by layer, and
-    the first rank writes them into ``folder``: with adapters the base once, and afterwards only the adapter. The
-    servers read them only when all is written, so no rank waits for another while it waits for a server. Each server
-    then reports which weights it has, and again with every completion; rows of other weights end the run. How a server
-    is started is in ``docs/engines.md``.
+    If the policy has learned since the last session, all ranks gather the weights layer by layer before the next one,
+    and the first rank writes them into ``folder``; with adapters, the base once and then only the adapter. The servers
+    read the weights only when all are written, so no rank waits for other ranks and for a server at the same time. Each
+    server then reports the version of its weights, and again with every completion; rows sampled with another version
+    end the run. ``docs/engines.md`` tells how to start a server.
 
     A server that fails is no fault of the policy: the run ends with a message, saves itself where the callback
     Checkpointing is used, and resumes when the command is run again.
 
     Args:
-        url: address of the server, or a list: rank r uses server r modulo the number of servers.
-        folder: folder for the weights, on a file system that trainer and servers see under the same path. It holds one
-            copy of the model.
+        url: address of the server, or a list of addresses: rank r uses server r modulo the number of servers.
+        folder: folder for the weights, on a file system that trainer and servers see under the same path. The folder
+            holds one copy of the model.
         start_seconds: how long the first session waits for servers that are still starting.
         weights_seconds: how long a server may take to read new weights.
         row_seconds: how long a server may take for a completion, waiting included.
         max_requests: largest number of requests that a rank has at its server at the same time; further requests wait.
-        num_tries: how often a request is sent before the server counts as dead. The same request gives the same row.
+        num_tries: how often a request is sent before the server counts as dead. A repeated request gives the same row.
         in_rounds: see :class:`lit_rl.engines.VLLM`.
         merge_adapters: see :class:`lit_rl.engines.VLLM`.
 
     Attributes:
-        num_weight_updates: how often weights have arrived.
-        bytes_sent: size of the tensors of the last arrival; on the first rank.
+        num_weight_updates: how often weights were sent to the servers.
+        bytes_sent: size of the tensors that were sent last; on the first rank.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class VLLMServer(Engine):
     # -- weights ---------------------------------------------------------------------------------------------
 
     def _refresh_weights(self, policy: CausalLM) -> None:
-        """Send weights that changed since the last session (collective); an error on one rank is raised on all."""
+        """Send the weights if they changed since the last session (collective); an error is raised on all ranks."""
         if not self._run:
             with naming_phase("waiting for vllm servers"):
                 self._call_for_each_server(self._check_server)
@@ -136,7 +136,7 @@ class VLLMServer(Engine):
         before, self._label = self._label, f"{self._run}-{self.num_weight_updates}-{policy.version}"
         alone = sends_adapter_only(policy, self.merge_adapters)
         with_base = not alone or self._base != id(policy)
-        self._base = None  # until all servers have it
+        self._base = None  # until all servers have the base
         with naming_phase("gathering weights for vllm"):
             self.bytes_sent = 0
             if with_base:
@@ -167,21 +167,21 @@ class VLLMServer(Engine):
         raise_if_any_rank_failed(fault)
 
     def _check_server(self, server: VLLMClient) -> None:
-        """Check whether a server is up, and reports the distribution that is sampled from."""
+        """Check that a server is up and returns log-probabilities of the distribution that it samples from."""
         server.wait_until_ready(self.start_seconds)
         config = server.request("/server_info?config_format=json", 60.0).get("vllm_config", {})
         mode = config.get("model_config", {}).get("logprobs_mode", _MODE) if isinstance(config, dict) else _MODE
         if mode != _MODE:
             raise EngineError(
                 f"the server at {server.url} reports {mode}, not the sampled distribution's log-probabilities: "
-                f"start it with --logprobs-mode {_MODE}"
+                f"start the server with --logprobs-mode {_MODE}"
             )
 
     def _send_weights(self, server: VLLMClient, before: str, *, with_base: bool, adapter: bool) -> None:
-        """Make a server load the weights in the folder, and ask for their version."""
+        """Make a server load the weights in the folder, and check the version that the server then reports."""
         seconds = self.weights_seconds
         if not with_base:
-            self._require_weight_version(server, before, "was it started anew? Run the command again")
+            self._require_weight_version(server, before, "was the server restarted? Run the command again")
         server.request("/pause?mode=abort", seconds, {})
         if with_base:
             # A server that was started with --load-format dummy would refuse to read files.
@@ -190,13 +190,13 @@ class VLLMServer(Engine):
         if adapter:
             if not with_base:
                 server.request("/v1/unload_lora_adapter", seconds, {"lora_name": before})
-            # By a new name each time: one in place is read again in each step of each of its requests (vLLM 0.32).
+            # Under a new name: an adapter replaced in place is read again in each step of each request (vLLM 0.32).
             content = {"lora_name": self._label, "lora_path": str(self.folder / _ADAPTER)}
             server.request("/v1/load_lora_adapter", seconds, content, tries=1)
         server.request("/reset_prefix_cache", seconds, {})
         server.request("/update_weight_version", seconds, {"new_version": self._label})
         server.request("/resume", seconds, {})
-        self._require_weight_version(server, self._label, "does another run use it?")
+        self._require_weight_version(server, self._label, "does another run use the server?")
 
     def _require_weight_version(self, server: VLLMClient, label: str, question: str) -> None:
         has = server.request("/weight_info", self.weights_seconds).get("weight_version")
@@ -211,7 +211,7 @@ class VLLMServer(Engine):
 
 
 class VLLMServerSession(Session):
-    """Requests at one server, with a thread for each pending one."""
+    """Requests at one server, with a thread for each pending request."""
 
     def __init__(
         self, engine: VLLMServer, server: VLLMClient, policy: CausalLM, sampling: Sampling, named: Mapping[str, str]
@@ -248,7 +248,7 @@ class VLLMServerSession(Session):
         return self._open
 
     def end(self) -> None:
-        """Drop what was not answered; requests at the server are aborted by the next arrival of weights."""
+        """Drop unanswered requests; the server aborts them when it next gets weights."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._open = 0
 
@@ -275,7 +275,7 @@ class VLLMServerSession(Session):
         if labels - {self._label}:
             raise EngineError(
                 f"the server at {self._server.url} sampled row {request.row} with the weights "
-                f"{', '.join(sorted(labels))}, not {self._label}: it was started anew, or another run uses it"
+                f"{', '.join(sorted(labels))}, not {self._label}: the server was restarted, or another run uses it"
             )
         if ended not in ("stop", "length") or not ids:
             raise EngineError(f"the server at {self._server.url} ended row {request.row} with {ended}")

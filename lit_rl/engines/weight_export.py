@@ -1,8 +1,8 @@
-"""Weights of a policy as engines with a copy load them: whole, or what low-rank adapters have learned alone.
+"""A policy's weights in the form that engines with a copy load: all weights, or only the low-rank adapters.
 
-Whole weights have the names of the hub checkpoint. Sharded ones are gathered one unit (a decoder layer) at a time, and
-adapters may be added to their base on the way. Adapters alone have the names of PEFT and are gathered one matrix at a
-time. The policy itself is not changed.
+All weights have the names of the hub checkpoint. Sharded weights are gathered one unit (a decoder layer) at a time, and
+adapters may be added to their base on the way. Adapters alone have PEFT's names and are gathered one matrix at a time.
+The policy itself is not changed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MATRIX = re.compile(rf"\.lora_[AB]\.{POLICY}\.weight$")
 
 
 def language_model_to_copy(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
-    """Return a policy whose weights an engine can copy."""
+    """Return the policy if the engine can copy its weights; raise an error otherwise."""
     model: CausalLM = check_and_convert(policy, CausalLM, f"policy of {engine}")
     if has_adapter(model.model):
         config = model.model.peft_config[POLICY]
@@ -64,16 +64,16 @@ def language_model_to_copy(policy: Policy, engine: str, *, merge: bool) -> Causa
 
 
 def sends_adapter_only(policy: CausalLM, merge: bool) -> bool:
-    """Return whether a policy's adapter is handed on without its base."""
+    """Return whether a policy's adapter is sent without its base."""
     return not merge and has_adapter(policy.model)
 
 
 def full_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = True) -> Iterator[Tensors]:
-    """Every weight by its name in the model's checkpoint, on the policy's device.
+    """Yield every weight with its name in the model's checkpoint, on the policy's device.
 
-    All ranks iterate together to the end, since gathering is a call to all of them. A tensor is valid until the next
-    one is asked for, and must not be changed. Tied weights are given once, as checkpoints hold them, unless
-    ``with_tied``; the policy's adapter is added to its base if ``merge``, else the base alone is given.
+    All ranks iterate together to the end, since all take part in gathering. A tensor is valid until the next tensor is
+    asked for, and must not be changed. Tied weights come once, as checkpoints hold them, unless ``with_tied`` is true.
+    The policy's adapter is added to its base if ``merge`` is true; otherwise the base comes alone.
     """
     sent: set[str] = set()
     names = {id(module): name for name, module in policy.model.named_modules()}
@@ -89,7 +89,7 @@ def full_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = Tru
 
 
 def _units_to_gather(policy: CausalLM) -> list[nn.Module]:
-    """Return the modules to gather, in the order in which the model reads them; the policy itself if not sharded."""
+    """Return the modules to gather, in the order in which the model reads them; an unsharded policy is one module."""
     module: Any = policy
     if not isinstance(module, FSDPModule):
         return [policy]
@@ -101,19 +101,19 @@ def _units_to_gather(policy: CausalLM) -> list[nn.Module]:
 def _named_weight_makers(
     module: nn.Module, names: dict[int, str], merge: bool
 ) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
-    """Name in the checkpoint, maker of the value, and identity of each weight and saved buffer of one module."""
+    """Yield the checkpoint name, a maker of the value, and the identity of each weight and saved buffer of a module."""
     saved = {n: b for n, b in module._buffers.items() if b is not None and n not in module._non_persistent_buffers_set}
     for own, tensor in {**module._parameters, **saved}.items():
         name = _checkpoint_name(f"{names[id(module)]}.{own}")
         if tensor is not None and name:
             yield name, partial(_dequantized, module, tensor), id(tensor)
     if merge and (base := getattr(module, "base_layer", None)):
-        # The base layer follows as a child of this module with the same weight: the first one given counts.
+        # The base layer follows as a child of this module with the same weight: the first of the two counts.
         yield _checkpoint_name(f"{names[id(base)]}.weight"), partial(_merged_weight, module), id(base.weight)
 
 
 def _dequantized(layer: nn.Module, tensor: Tensor) -> Tensor:
-    """A tensor of a layer; a weight in 4 bits is dequantized."""
+    """Return a tensor of a layer; a 4-bit weight is dequantized."""
     if not hasattr(tensor, "quant_state"):
         return tensor.detach()
     from peft.utils.integrations import dequantize_module_weight
@@ -123,7 +123,7 @@ def _dequantized(layer: nn.Module, tensor: Tensor) -> Tensor:
 
 
 def _merged_weight(layer: Any) -> Tensor:
-    """The weight of an adapted layer with the policy's adapter added; not rounded in between."""
+    """Return the weight of an adapted layer with the policy's adapter added, without rounding in between."""
     weight = _dequantized(layer.base_layer, layer.base_layer.weight)
     if POLICY not in getattr(layer, "lora_A", {}) and POLICY not in getattr(layer, "lora_embedding_A", {}):
         return weight
@@ -132,7 +132,7 @@ def _merged_weight(layer: Any) -> Tensor:
 
 
 def _checkpoint_name(name: str) -> str:
-    """A parameter's name in the checkpoint of the base; empty if it is not in there."""
+    """Return a parameter's name in the base's checkpoint; empty if the checkpoint lacks the parameter."""
     name = name.removeprefix(_PREFIX)
     if ".lora_" in f".{name}" or ".original_module." in name or (".modules_to_save." in name and _OWN not in name):
         return ""
@@ -140,22 +140,22 @@ def _checkpoint_name(name: str) -> str:
 
 
 def _as_in_checkpoint(model: Any, weights: Iterable[Tensors]) -> Iterable[Tensors]:
-    """Undo transformers' renaming and fusing of weights, such as a mixture's experts, on loading a checkpoint."""
+    """Undo the renaming and fusing of weights (a mixture's experts, say) that transformers does on loading."""
     from transformers.core_model_loading import revert_weight_conversion
 
-    if getattr(unwrap_peft(model), "hf_quantizer", None) is not None:  # it would have them quantized
+    if getattr(unwrap_peft(model), "hf_quantizer", None) is not None:  # the quantizer would have them quantized
         return weights
     back: dict[str, Tensor] = revert_weight_conversion(unwrap_peft(model), dict(weights))
     return back.items()
 
 
 def adapter_weights(policy: CausalLM) -> Iterator[Tensors]:
-    """The policy's low-rank matrices by PEFT's names, each B multiplied by its layer's scale.
+    """Yield the policy's low-rank matrices under PEFT's names, each B multiplied by its layer's scale.
 
-    All ranks iterate together to the end, since gathering is a call to all of them.
+    All ranks iterate together to the end, since all take part in gathering.
     """
     for unit in policy.modules():
-        reshard(unit)  # a forward pass may have left its weights whole, and not as shards
+        reshard(unit)  # a forward pass may have left the unit's weights whole instead of sharded
     for name, layer in policy.model.named_modules():
         if POLICY in getattr(layer, "lora_A", {}):
             yield f"{name}.lora_A.weight", whole_tensor(layer.lora_A[POLICY].weight).detach()
@@ -163,7 +163,7 @@ def adapter_weights(policy: CausalLM) -> Iterator[Tensors]:
 
 
 def write_adapter(weights: Iterable[Tensors], folder: Path, config: Any) -> int:
-    """Write the matrices of :func:`adapter_weights` as a folder of PEFT's, whose scale is 1; return their bytes."""
+    """Write the matrices of :func:`adapter_weights` as a PEFT folder with a scale of 1; return their size in bytes."""
     total = write_weights(weights, folder, "adapter_model.safetensors", file_bytes=1 << 62)
     described = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "bias": "none", "target_modules": "all-linear"}
     described |= {"r": config.r, "lora_alpha": config.r}
@@ -173,7 +173,7 @@ def write_adapter(weights: Iterable[Tensors], folder: Path, config: Any) -> int:
 
 
 def raise_if_any_rank_failed(fault: str) -> None:
-    """Fail on all ranks together if one failed, so that none waits for it."""
+    """Raise an error on all ranks if one rank failed, so that no rank waits for the failed one."""
     faults = gather_over_ranks(
         f"{describe_rank_and_phase()}: {fault}" if fault and describe_rank_and_phase() else fault
     )
@@ -188,13 +188,13 @@ def gather_and_write(
     write: Callable[[Iterator[Tensors]], int] | None,
     remedy: str = "give another folder, or free space there",
 ) -> int:
-    """Gather on all ranks and write on those with ``write``; return the bytes that this rank wrote."""
+    """Gather on all ranks, write on ranks with ``write``, and return the number of bytes that this rank wrote."""
     from safetensors import SafetensorError
 
     size, fault = 0, ""
     try:
         size = 0 if write is None else write(weights)
-    except (OSError, SafetensorError) as error:  # safetensors raises its own where a disk is full
+    except (OSError, SafetensorError) as error:  # safetensors raises an error of its own if a disk is full
         fault = f"the weights could not be written to {folder} ({error}): {remedy}"
     for _ in weights:
         pass
@@ -208,7 +208,7 @@ _FILE_BYTES = 1 << 30
 def write_weights(
     weights: Iterable[Tensors], folder: Path, name: str = "model-{:05d}.safetensors", file_bytes: int = _FILE_BYTES
 ) -> int:
-    """Write weights into a folder, in place of what it held, a file at a time in memory; return their bytes."""
+    """Replace a folder by files of weights, with one file at a time in memory; return the weights' size in bytes."""
     from safetensors.torch import save_file
 
     part = folder.with_name(f"{folder.name}.part")

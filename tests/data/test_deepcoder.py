@@ -231,7 +231,7 @@ def test_statements_that_ask_for_a_dialogue_are_left_out_and_those_for_any_answe
         problems = load(tmp_path, row, any_of, any_of | {"checker": "1"}, *dialogues)
     assert [problem.fields["needs_checker"] for problem in problems] == [False, True, False]
     said = "\n".join(str(one.message) for one in answer)
-    assert "left out 2 of 5 train rows of" in said and "talk with another one" in said
+    assert "left out 2 of 5 train rows of" in said and "talk with another program" in said
     assert "1 of 3 problems in the train rows of" in said and "the one output listed" in said
     call = ROWS["primeintellect"] | {"problem": "Not an interactive problem: double it."}
     assert len(load(tmp_path, call)) == 1, "calls need no dialogue"

@@ -76,7 +76,7 @@ def test_the_reference_is_found_in_the_answer_that_sft_imitates(language, tmp_pa
 
 def test_other_languages_and_rows_that_test_nothing_are_refused(tmp_path):
     with pytest.raises(
-        RowError, match="is a row in Cpp, and the task's language is go; give the file of that language"
+        RowError, match="is a row in Cpp, and the task's language is go; give a file in the task's language"
     ):
         HumanEvalX(write_rows(tmp_path, humanevalx("cpp", 1)), "go").problems("test")
     rows = [multiple("java", 1), multiple("java", 2) | {"tests": "    }\n Pair<Integer, Integer> x;\n}\n"}]

@@ -83,7 +83,7 @@ def test_the_base_travels_once_and_then_the_adapter_alone_by_a_name_of_its_own(
     name = "base_model.model.model.layers.1.mlp.up_proj.lora_B.weight"
     assert not stub.uploads[0][name].any() and stub.uploads[2][name].any()
     stub.label = "default"
-    with pytest.raises(EngineError, match=r"reports weights default, but was sent \w+-3-2: was it started anew"):
+    with pytest.raises(EngineError, match=r"reports weights default, but was sent \w+-3-2: was the server restarted"):
         sample(adapted, PROBLEMS, engine=engine, max_tokens=3)
     sample(adapted, PROBLEMS, engine=engine, max_tokens=3)
     assert engine.bytes_sent == both, "a base that may be lost is sent again"
@@ -127,9 +127,9 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "closed": ({"url": "http://127.0.0.1:1"}, r"^no vllm server answers at http://127.0.0.1:1 within 0.5 seconds"),
     "raw": (
         {"info": {"logprobs_mode": "raw_logprobs", "max_model_len": 128}},
-        r"reports raw_logprobs, .*: start it with --logprobs-mode processed_logprobs$",
+        r"reports raw_logprobs, .*: start the server with --logprobs-mode processed_logprobs$",
     ),
-    "deaf": ({"stuck": True}, r"reports weights default, but was sent \w+-1-0: does another run use it\?$"),
+    "deaf": ({"stuck": True}, r"reports weights default, but was sent \w+-1-0: does another run use the server\?$"),
 }
 
 
@@ -147,7 +147,7 @@ def test_rows_of_a_server_that_was_started_anew_are_refused(
     tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path
 ) -> None:
     with (
-        pytest.raises(EngineError, match=r"row 0 with the weights default, not \w+-1-0: it was started anew"),
+        pytest.raises(EngineError, match=r"row 0 with the weights default, not \w+-1-0: the server was restarted"),
         engine_of(stub, tmp_path).session(tiny_policy, Sampling()) as session,
     ):
         stub.label = "default"

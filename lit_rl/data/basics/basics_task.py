@@ -45,25 +45,25 @@ PublicCases = Annotated[
 class Basics(TaskDataModule):
     """Small functions in families: the prompt is signature and docstring, the completion is the body.
 
-    In instruct form the prompt asks a chat model for the whole function in one fenced block. Needs no network and no
-    file. Training and validation never share a reference program, whatever the seed and however a docstring is worded.
-    Each problem carries a demonstration in ``fields["demonstration"]``; a fixed share of the demonstrations has the
-    family's bug, so that imitation alone stays mediocre, greedy or sampled.
+    In instruct form the prompt asks a chat model for the whole function in one fenced block. The task needs no network
+    and no file. Training and validation never share a reference program, whatever the seed and however a docstring is
+    worded. Each problem carries a demonstration in ``fields["demonstration"]``; a fixed share of the demonstrations has
+    the family's bug, so that imitation alone stays mediocre, whether greedy or sampled.
 
     Args:
-        families: ``trained`` for the families that training may see; ``held_out`` for the two that it never
-            sees, only for validation, as one of another task's ``validation_tasks``.
+        families: ``trained`` for the families that training may see; ``held_out`` for the two families that training
+            never sees. Use the latter only for validation, as one of another task's ``validation_tasks``.
         num_train_problems: number of training problems, spread evenly over the families.
         num_validation_problems: number of validation problems, likewise.
         bug_share: share of demonstrations that carry their family's systematic bug.
-        draw_seed: seed that draws the problems; separate from ``seed``, so that runs with other seeds share them.
+        draw_seed: seed that draws the problems; separate from ``seed``, so that runs with other seeds share problems.
         num_public_cases: how many of a problem's 8 cases go from ``check`` into ``public_check``, 0 to 4. The bug
-            always shows in those that stay hidden, and where possible in the public ones too.
-        untold_constants: in the families in which a case's answer is a constant of the docstring (10 of 26), write a
-            question mark in its place. That case is the first public one, so feedback alone tells the constant.
+            always shows in the hidden cases, and if possible in the public cases too.
+        untold_constants: in the 10 of 26 families with a case whose answer is a constant of the docstring, write a
+            question mark for that constant. The case is the first public one, so only feedback tells the constant.
         second_turn_share: share of training problems whose prompt is a failed first turn and its feedback, for
-            imitation: see :mod:`lit_rl.data.basics.problems`. Their demonstration repeats the failed program in a share
-            ``bug_share`` of them, as if the feedback had not been read.
+            imitation: see :mod:`lit_rl.data.basics.problems`. In a share ``bug_share`` of these problems the
+            demonstration repeats the failed program, as if the feedback had not been read.
         form: ``completion`` for base models, ``instruct`` for chat models.
         **options: as for every task, see :class:`TaskDataModule`.
 
@@ -94,7 +94,7 @@ class Basics(TaskDataModule):
         super().__init__(**options)
         if (untold_constants or second_turn_share) and num_public_cases == 0:
             raise UsageError(
-                "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
+                "untold_constants and second_turn_share need a public case, got 0: set num_public_cases to 1 or more"
             )
         self.form: Form = form
         self.families = families
@@ -108,7 +108,7 @@ class Basics(TaskDataModule):
         if split == "test":
             return []
         if self.families == "held_out":
-            # No program of these is ever trained on, so there is nothing to keep apart.
+            # No program of held-out families is ever trained on, so there is nothing to keep apart.
             return [] if split == "train" else self._draw_problems(None, self.num_validation_problems)
         if split == "validation":
             return self._draw_problems(split, self.num_validation_problems)
@@ -140,7 +140,7 @@ class Basics(TaskDataModule):
 
 
 def to_chat_form(problem: Problem) -> Problem:
-    """A problem in completion form as one in instruct form: same cases, same task id.
+    """Convert a problem from completion form to instruct form, with the same cases and the same task id.
 
     Demonstration and bug become what a chat model should answer: the function without its docstring, in a block.
     """

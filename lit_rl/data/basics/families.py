@@ -1,7 +1,7 @@
 """Families of small functions, as ``families.toml`` lists them: their texts, and inputs to test them.
 
-Slots, conditions and inputs are expressions of Python in the table. Slots name a set of values below; inputs call the
-functions of this module that draw arguments, without their first argument, the random generator.
+In the table, slots, conditions and inputs are Python expressions. Slots name a set of values below. Inputs call this
+module's functions that draw arguments, but without the first argument, the random generator.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NUM_CASES = 8
 
 WORDS = ("red", "blue", "pear", "lime", "cat", "dog", "ink", "tea")
 SIGNS = ("-", "+", "*", "/", "=", "#", "~", "!", "&", "@")
-# Code, the same with the bound wrong, words.
+# Right code, code with the bound wrong, words.
 BOUNDS = ((">", ">=", "more than"), (">=", ">", "at least"), ("<", "<=", "less than"), ("<=", "<", "at most"))
 ANY = range(2, 100)
 
@@ -44,16 +44,16 @@ class Family:
 
     Args:
         name: name of the family.
-        functions: names that its functions may have.
+        functions: names that functions of the family may have.
         parameters: kind of each parameter, keys of ``PARAMETER_NAMES``.
-        slots: what each slot is drawn from. Drawn whole numbers of one problem are distinct.
+        slots: values from which each slot is drawn. Whole numbers drawn for one problem are distinct.
         wordings: docstrings that all say the same.
-        bodies: the correct body and the body with the family's systematic bug: valid syntax, wrong on some input. From
-            the first indented line to the last character.
-        inputs: expression of eight or so argument tuples that tell right from nearly right; the edges first.
-        valid: expression over the slots: which of those drawn make a problem.
-        tellable: slot whose value is the answer of one of the inputs; empty where there is none.
-        held_out: whether training never sees it.
+        bodies: the correct body, and the body with the family's systematic bug: valid syntax, wrong on some input. Each
+            goes from the first indented line to the last character.
+        inputs: expression for about eight argument tuples that tell right from nearly right programs; the edges first.
+        valid: expression over the slots that is true if the drawn values make a problem.
+        tellable: slot whose value is the answer to one of the inputs; empty if there is no such slot.
+        held_out: whether training never sees the family.
     """
 
     name: str
@@ -77,16 +77,16 @@ class DrawnFunction:
     slots: Slots
 
     def fill_template(self, template: str) -> str:
-        """A template of the family with this draw's names and slots."""
+        """Return a template of the family filled with this draw's names and slots."""
         return template.format(**dict(zip("xy", self.names, strict=False)), **self.slots)
 
     def correct_and_buggy_bodies(self) -> tuple[str, str]:
-        """The correct body and the body with the bug."""
+        """Return the correct body and the body with the bug."""
         body, bug = map(self.fill_template, self.family.bodies)
         return body, bug
 
     def program_from_body(self, body: str) -> str:
-        """A whole function without docstring around a rendered body."""
+        """Return a whole function, without docstring, around a rendered body."""
         return f"def f({', '.join(self.names)}):\n{body}\n"
 
     def draw_inputs(self, rng: Random) -> list[Arguments]:
@@ -96,7 +96,7 @@ class DrawnFunction:
 
 
 def draw_function(family: Family, rng: Random) -> DrawnFunction:
-    """A random function of the family."""
+    """Draw a random function of the family."""
     names: list[str] = []
     for kind in family.parameters:
         names.append(rng.choice([name for name in PARAMETER_NAMES[kind] if name not in names]))
@@ -108,47 +108,47 @@ def draw_function(family: Family, rng: Random) -> DrawnFunction:
 
 
 def draw_numbers(rng: Random, *edges: int) -> list[Arguments]:
-    """One whole number per case: the edges, then random ones."""
+    """Draw one whole number per case: the edges, then random numbers."""
     return [(edge,) for edge in edges] + [(rng.randint(-40, 140),) for _ in range(NUM_CASES - len(edges))]
 
 
 def draw_around_interval(rng: Random, low: int, high: int) -> list[Arguments]:
-    """Numbers around both ends of an interval."""
+    """Draw numbers around both ends of an interval."""
     return draw_numbers(rng, low - 1, low, low + 1, high - 1, high, high + 1)
 
 
 def draw_number_pairs(rng: Random, *edges: Arguments) -> list[Arguments]:
-    """Two whole numbers per case: the edges, then random ones."""
+    """Draw two whole numbers per case: the edges, then random pairs."""
     return [*edges, *((rng.randint(-30, 90), rng.randint(1, 30)) for _ in range(NUM_CASES - len(edges)))]
 
 
 def draw_list_with(rng: Random, length: int, *members: int, low: int = -20, high: int = 120) -> list[int]:
-    """A list in random order that holds the members."""
+    """Draw a list in random order that holds the members."""
     drawn = [*members, *(rng.randint(low, high) for _ in range(length - len(members)))]
     rng.shuffle(drawn)
     return drawn
 
 
 def draw_lists(rng: Random, *edges: list[int]) -> list[Arguments]:
-    """One list per case: the edges, then random ones."""
+    """Draw one list per case: the edges, then random lists."""
     others = ((draw_list_with(rng, rng.randint(3, 9)),) for _ in range(NUM_CASES - len(edges)))
     return [*((edge,) for edge in edges), *others]
 
 
 def draw_lists_around(rng: Random, k: int) -> list[Arguments]:
-    """Lists around a limit: only it, only below, only above, none, mixed."""
+    """Draw lists around a limit: only the limit, only smaller numbers, only larger ones, none, mixed."""
     return draw_lists(
         rng, [k], [k - 1, k - 1], [k + 1, k + 1], [], *(draw_list_with(rng, 7, k - 1, k, k + 1) for _ in range(2))
     )
 
 
 def draw_texts(rng: Random, lengths: Iterable[int], letters: str = "abcdefghijklmnopqrstuvwxyz") -> list[Arguments]:
-    """One text per length, of these letters."""
+    """Draw one text per length from the given letters."""
     return [("".join(rng.choice(letters) for _ in range(length)),) for length in lengths]
 
 
 def draw_text_with(rng: Random, letter: str, count: int) -> str:
-    """A text that holds the letter this many times, among others."""
+    """Draw a text that holds the letter ``count`` times, among other letters."""
     ((others,),) = draw_texts(rng, [rng.randint(2, 6)], "aeiou".replace(letter, ""))
     letters = [letter] * count + list(others)
     rng.shuffle(letters)
@@ -156,13 +156,13 @@ def draw_text_with(rng: Random, letter: str, count: int) -> str:
 
 
 def draw_table_with(rng: Random, *values: int) -> dict[str, int]:
-    """A dictionary with the values, and one more, under random words."""
+    """Draw a dictionary with the values, and one more value, under random words."""
     drawn = [*values, rng.randint(0, 120)]
     return dict(zip(rng.sample(WORDS, len(drawn)), drawn, strict=True))
 
 
 def draw_tables(rng: Random, k: int, word: str) -> list[Arguments]:
-    """Dictionaries with and without a word."""
+    """Draw dictionaries with and without a word."""
     without = [{other: rng.randint(0, 120) for other in rng.sample(WORDS, n) if other != word} for n in (1, 3)]
     return [
         ({},),

@@ -1,8 +1,8 @@
 """From a family of small functions to problems: draw, render, split by reference program, make test cases.
 
-Everything about a problem follows from its reference program alone (wording, test cases, which split it
-belongs to, whether its demonstration carries the bug), by way of a stable hash. So two seeds choose different
-problems, but never put one program on both sides of the split.
+A stable hash of the reference program alone decides everything about a problem: wording, test cases, split, and
+whether the demonstration carries the bug. So two seeds choose different problems, but never put one program on both
+sides of the split.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Case = tuple[Arguments, Any]
 MAX_PUBLIC_CASES = NUM_CASES // 2
 VALIDATION_SHARE = 0.2
 CASE_SECONDS = 2.0
-# After this many draws in a row without a new program, the family has no more.
+# After this many draws in a row without a new program, the family counts as exhausted.
 MAX_MISSES = 2000
 
-# The prompt of a problem's second turn is a whole first turn: signature and docstring, a wrong body, the public case
-# that it fails in one line, signature and docstring again. This is what ``Repair(template=REPAIR_TEMPLATE)`` makes of a
-# policy that wrote the wrong body, so imitation shows a policy what a second turn looks like.
+# The prompt of a problem's second turn is a whole first turn: signature and docstring, a wrong body, one line with the
+# public case that the body fails, signature and docstring again. ``Repair(template=REPAIR_TEMPLATE)`` makes the same
+# prompt if a policy wrote the wrong body, so imitation shows a policy what a second turn looks like.
 REPAIR_TEMPLATE = "\n# {case}\n{program_prefix}"
 END_OF_TURN = "<|endoftext|>"
 """EOS token of the task's own tokenizer."""
 
 
 def dump_normalised_tree(source: str) -> str:
-    """The syntax tree of a one-function program as text, without what wording can change.
+    """Return the syntax tree of a one-function program as text, without anything that wording can change.
 
     Names of the function and of its parameters are replaced by their positions; docstring, comments and
     layout are gone. Two programs with the same text compute the same thing in the same way.
@@ -62,7 +62,7 @@ def dump_normalised_tree(source: str) -> str:
 
 
 def hash_to_unit_interval(*words: str) -> float:
-    """A number in [0, 1) that depends on the words only: the same in every process and Python version."""
+    """Return a number in [0, 1) that depends on the words only: the same in every process and Python version."""
     digest = hashlib.sha256("\x00".join(words).encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
@@ -80,7 +80,7 @@ class RenderingSettings:
 def draw_distinct_problems(
     family: Family, count: int, *, seed: int, split: Split | None, rendering: RenderingSettings
 ) -> Iterator[Problem]:
-    """Distinct problems of one family, whose reference programs belong to a split; ``None`` takes both."""
+    """Yield distinct problems of a family whose reference programs belong to a split; ``None`` takes both splits."""
     rng = Random(f"{seed}/{split}/{family.name}")
     seen: set[str] = set()
     misses = 0
@@ -103,10 +103,10 @@ def draw_distinct_problems(
 
 
 def build_problem(drawn: DrawnFunction, rendering: RenderingSettings) -> Problem:
-    """The problem of a draw: prompt, test cases, reference and demonstration.
+    """Build the problem of a draw: prompt, test cases, reference and demonstration.
 
     ``fields`` holds ``family``, ``demonstration`` (a body for imitation), ``bug`` (the body with the bug),
-    ``demonstration_has_bug`` and, where a constant was left out, ``untold``: what it is.
+    ``demonstration_has_bug`` and, if a constant was left out, that constant as ``untold``.
     """
     family = drawn.family
     body, bug = drawn.correct_and_buggy_bodies()
@@ -153,7 +153,7 @@ def build_problem(drawn: DrawnFunction, rendering: RenderingSettings) -> Problem
 
 
 def _wrong_body(drawn: DrawnFunction, untold: str, rng: Random, rendering: RenderingSettings) -> str:
-    """A wrong first turn: the bug, or where a constant was left out either body with a guess for it."""
+    """Return a wrong first turn: the buggy body or, if a constant was left out, either body with a guess for it."""
     if not untold:
         return drawn.correct_and_buggy_bodies()[1]
     true = drawn.slots[untold]
@@ -165,10 +165,10 @@ def _wrong_body(drawn: DrawnFunction, untold: str, rng: Random, rendering: Rende
 def second_turn_problem(
     problem: Problem, attempt: str, program: Callable[[str], str], *, repeats: bool
 ) -> Problem | None:
-    """The problem after a failed first turn, the body ``attempt``; ``None`` if that passes the public cases.
+    """Return the problem after the failed first turn ``attempt``; ``None`` if that body passes the public cases.
 
     ``program`` makes the whole function ``f`` from a body. With ``repeats`` the demonstration writes the same body
-    again, feedback or not.
+    again, in spite of the feedback.
     """
     public = problem.public_check
     assert isinstance(public, CallTests)
@@ -196,9 +196,9 @@ def draw_public_and_hidden(
     num_public: int,
     wanted: str | None = None,
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
-    """Public and hidden cases of a problem; ``None`` if no inputs of 100 draws tell the bug from the reference.
+    """Return public and hidden cases of a problem; ``None`` if none of 100 draws tells the bug from the reference.
 
-    ``wanted`` is the ``repr`` of an answer that the first public case must have; ``None`` if any will do.
+    ``wanted`` is the ``repr`` of an answer that the first public case must have; ``None`` if any answer will do.
     """
     right, wrong = load_function(reference), load_function(buggy)
     for _ in range(100):
@@ -214,9 +214,9 @@ def draw_public_and_hidden(
 def _split_public_hidden(
     cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int, wanted: str | None
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
-    """Public and hidden cases, none in both; the bug shows in the public ones too, where that is possible.
+    """Return public and hidden cases, none in both; if possible, the bug shows in the public cases too.
 
-    ``None`` if no division leaves hidden cases on which the bug shows and no constant answer passes.
+    Return ``None`` if no division leaves hidden cases on which the bug shows and that no constant answer passes.
     """
     arguments, answers = [repr(given) for given, _ in cases], [repr(expected) for _, expected in cases]
     distinct = [index for index in range(len(cases)) if arguments.index(arguments[index]) == index]
@@ -240,7 +240,7 @@ def _split_public_hidden(
 
 
 def load_function(source: str) -> Callable[..., Any]:
-    """The function ``f`` of one of our own programs."""
+    """Return the function ``f`` of one of our own programs."""
     namespace: dict[str, Any] = {}
     exec(source, namespace)
     return namespace["f"]  # type: ignore[no-any-return]

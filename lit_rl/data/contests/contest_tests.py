@@ -1,6 +1,6 @@
 """Tests of contest problems, from the shapes in which DeepCoder, TACO and LiveCodeBench store them.
 
-A statement shows some of them: they are found only where the statement leaves no doubt.
+A statement shows some of these tests, which are found only if the statement leaves no doubt.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
 from lit_rl.execution.interface import Check
 
 MAX_HIDDEN_BYTES = 1 << 30
-"""Hidden tests that unpack to more are refused: a short text can unpack to anything."""
+"""Hidden tests that unpack to more bytes are refused: a short text can unpack to any size."""
 
 FLOAT_TOLERANCE = 1e-6
-"""Floats that functions return count as equal within this, absolute or relative, as contests allow."""
+"""Tolerance, absolute or relative, within which returned floats count as equal, as contests allow."""
 
 _DIALOGUE = re.compile(r"\binteractive (?:problem|task)\b", re.IGNORECASE)
 _POWER = re.compile(
@@ -50,8 +50,8 @@ class ContestTest:
         given: stdin as text; for a function the arguments.
         expected: stdout as text, or a tuple of texts of which any is right; for a function the value.
         function: name of the function to call; ``None`` for a program that reads stdin.
-        grade: the group of tests that it belongs to, if the row has groups.
-        wraps: whether the value is a list of one item, which data sets store for the item too.
+        grade: the group of tests that this test belongs to, if the row has groups.
+        wraps: whether the value is a list of one item; data sets store the item itself in this way, too.
     """
 
     given: Any
@@ -62,19 +62,19 @@ class ContestTest:
 
 
 def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest]:
-    """Tests in the common form, from any of the shapes in use.
+    """Return tests in the common form, from any of the shapes in use.
 
     * a list of ``{input, output}`` with ``testtype`` or ``type`` (``stdin`` where missing) and, for
-      functions, ``fn_name`` or ``metadata.func_name``, else the row's name;
+      functions, ``fn_name`` or ``metadata.func_name``, otherwise the row's name;
     * one such dictionary;
-    * ``{"inputs": [...], "outputs": [...], "fn_name": ...}``: paired, a short side filled up with its first
-      item as trainers on these sets do; with ``fn_name`` every test calls that function.
+    * ``{"inputs": [...], "outputs": [...], "fn_name": ...}``: paired, the shorter side filled up with its
+      first item, as trainers on these sets do; with ``fn_name`` every test calls that function.
 
-    Functions: arguments stored as text are one JSON value per line, and then a value stored as text is JSON too, unless
-    one of the row's is not: texts are values themselves there, as they are beside arguments in a list. An argument with
-    integers as texts for keys has integers. Stdin: a list, as input or as output, is a list of lines; a test with
-    ``accepted_outputs`` in place of ``output`` lists several outputs of which any is right, and one with ``grade``
-    belongs to the group of tests of that name.
+    For functions, arguments stored as text are one JSON value per line. A value stored as text beside them is JSON too;
+    but if one such value of the row is not JSON, all of them are plain texts, as beside arguments stored in a list.
+    Keys of an argument become integers if all are integers stored as text. For stdin, a list as input or output is a
+    list of lines. ``accepted_outputs`` in place of ``output`` lists several outputs, any of which is right. A test with
+    ``grade`` belongs to the group of tests of that name.
 
     Source:
         what trainers make of functions: https://github.com/hendrycks/apps/blob/main/eval/testing_util.py, and verl's
@@ -90,7 +90,7 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
         tests = [tests]
     try:
         return [_parse_test(test, function, json.loads) for test in tests]
-    except json.JSONDecodeError:  # of a value: those of this row are texts
+    except json.JSONDecodeError:  # in a value: all values of this row are texts
         return [_parse_test(test, function, str) for test in tests]
 
 
@@ -114,7 +114,7 @@ def _parse_call_test(given: Any, expected: Any, function: str | None, read: Call
         expected = read(expected) if isinstance(expected, str) else expected
         given = [json.loads(line) for line in given.split("\n") if line.strip()]
     arguments = (
-        # JSON made texts of integers as keys.
+        # JSON turned integer keys into texts.
         {int(key): value for key, value in one.items()}
         if isinstance(one, dict) and all(map(_INTEGER.fullmatch, one))
         else one
@@ -132,7 +132,7 @@ def _holds_null(value: Any) -> bool:
 
 
 def _joined_text(value: Any) -> str:
-    """Text unchanged; a list joined as lines, each a text (with or without its newline) or a list of words."""
+    """Return text unchanged, a list joined as lines; a line is a text (with or without newline) or a list of words."""
     if _holds_null(value):
         raise MissingTextError("an input or output of a test is null: leave out the test, or the row")
     if not isinstance(value, list):
@@ -150,10 +150,10 @@ def build_contest_check(
     tolerance: float = FLOAT_TOLERANCE,
     checker: Checker | None = None,
 ) -> CallTests | StdioTests:
-    """The check of a problem; tests of one group come one after the other, with the groups in order of appearance.
+    """Return the check of a problem; tests of a group come one after the other, and groups in order of appearance.
 
-    All tests read stdin, or all call the same function, with ``in_class`` a method of ``class Solution``. By default
-    outputs of whole programs are compared as LiveCodeBench does.
+    All tests read stdin, or all call the same function (with ``in_class``, a method of ``class Solution``). By default
+    outputs of whole programs are compared as in LiveCodeBench.
     """
     functions = {test.function for test in tests}
     if len(functions) != 1 or (checker is not None and functions != {None}):
@@ -174,13 +174,13 @@ def build_contest_check(
             grades=grades,
         )
     entry_point = f"Solution.{function}" if in_class else function
-    wraps = all(test.wraps for test in tests)  # else the row shows that it stores values as they are
+    wraps = all(test.wraps for test in tests)  # otherwise the row stores values as they are
     calls = tuple((test.given, test.expected[0] if wraps else test.expected) for test in tests)
     return CallTests(calls, entry_point, timeout_seconds, tolerance, as_json=True, in_list=wraps)
 
 
 def is_interactive(statement: str) -> bool:
-    """Return whether a program is to talk with another one, so that no input and output can be listed."""
+    """Return whether a program has to talk with another program, so that no input and output can be listed."""
     return _DIALOGUE.search(statement) is not None
 
 
@@ -194,7 +194,7 @@ def needs_checker(statement: str) -> bool:
 
 
 def stated_tolerance(statement: str) -> float | None:
-    """The error that a statement grants printed or returned numbers, a power of ten; ``None`` if it grants none.
+    """Return the error that a statement allows in printed or returned numbers, a power of ten; ``None`` if none.
 
     >>> stated_tolerance("The absolute or relative error of the answer must not exceed $10^{-6}$.")
     1e-06
@@ -208,7 +208,7 @@ def stated_tolerance(statement: str) -> float | None:
 
 
 def tolerance_check_lacks(statement: str, check: Check) -> float | None:
-    """The error that a statement grants and its check does not; ``None`` if no expected number has a fraction."""
+    """Return the error that a statement allows but its check forbids; ``None`` if no expected number has a fraction."""
     if not isinstance(check, CallTests | StdioTests) or (isinstance(check, StdioTests) and check.checker):
         return None
     granted = stated_tolerance(statement)
@@ -230,11 +230,11 @@ sys.exit(printed.getvalue().strip() != "1")
 
 
 def checker_from_row(row: Mapping[str, Any], files: Mapping[str, str]) -> Checker | None:
-    """The checker that a row brings, if it does.
+    """Return the checker that a row brings, if there is one.
 
     Args:
-        row: its ``checker`` is a program in testlib's protocol, in C++ or Python. Its ``generated_checker`` is one in
-            Python that gets the input, the right output and the program's, and prints 1 if that is right.
+        row: its ``checker`` is a C++ or Python program that follows testlib's protocol. Its ``generated_checker`` is a
+            Python program that gets input, right output and the judged output, and prints 1 if the latter is right.
         files: names and texts of files that checkers may include.
 
     Source:
@@ -254,9 +254,9 @@ def checker_from_row(row: Mapping[str, Any], files: Mapping[str, str]) -> Checke
 
 
 def decode_hidden_tests(stored: str) -> Any:
-    """LiveCodeBench's private tests: JSON, or base64 of zlib of JSON, or of a pickled JSON text.
+    """Return LiveCodeBench's private tests from JSON, or from base64 of zlib of JSON or of a pickled JSON text.
 
-    The pickle is never loaded, because that could run any code. Its opcodes are read instead, for exactly one text.
+    The pickle is never loaded, because loading could run any code. Its opcodes are read instead, for exactly one text.
     """
     try:
         return json.loads(stored)
@@ -283,11 +283,11 @@ _LABEL = r"[\W_]*(?:(?:sample|examples?|standard)[\W_]*)?{word}s?[\W_]*(?:\d+|#\
 def tests_shown_in_statement(
     statement: str, tests: Sequence[ContestTest], parameters: Sequence[str] = ()
 ) -> list[ContestTest]:
-    """The tests whose input and output are in the statement as an example.
+    """Return the tests whose input and output are in the statement as an example.
 
-    A test of a whole program is shown if its input is in the statement line by line below a line that says
-    ``Input`` (or ``Sample Input`` and the like), and below it a line that says ``Output``, followed by the expected
-    output. A test of a function is shown if the statement has that call with that value, see
+    A test of a whole program is shown if the statement has a line that says ``Input`` (or ``Sample Input`` and the
+    like), then the test's input line by line, then a line that says ``Output``, then the expected output. A test of a
+    function is shown if the statement has that call with that value, see
     :func:`~lit_rl.data.examples_in_text.find_examples`.
     """
     if any(test.function for test in tests):
@@ -307,7 +307,7 @@ def _statement_shows_call(statement: str, test: ContestTest, parameters: Sequenc
 
 
 def _normalise_for_json(value: object) -> object:
-    """The value as JSON stores it, with lists for tuples and texts for keys."""
+    """Return the value as JSON stores it, with lists for tuples and texts for keys."""
     if isinstance(value, dict):
         return {str(key): _normalise_for_json(item) for key, item in value.items()}
     return [_normalise_for_json(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -40,7 +40,7 @@ CONFIGURATIONS: Mapping[str, tuple[str, ...]] = {
     "lcbv5": ("train", "test"),
     "codeforces": ("test",),
 }
-"""Configurations of the data set and the splits each has."""
+"""Configurations of the data set, and the splits that each one has."""
 
 QUESTION_FIELDS = ("problem", "question", "prompt", "question_content", "description")
 _MORE_OF_DESCRIPTION = {"input_format": "Input", "output_format": "Output"}
@@ -73,24 +73,24 @@ LIVE_CODE_BENCH_IMPORTS = (
 
 
 class _SkipReason(Enum):
-    """Rows that do not become problems."""
+    """Reasons why rows do not become problems."""
 
     EMPTY = f"without statement ({' or '.join(QUESTION_FIELDS)}) or tests ({' or '.join(TEST_FIELDS)})"
     OUTSIDE = "whose contest_date is not between start_date and end_date"
-    DIALOGUE = "whose programs would have to talk with another one, which no listed input and output can judge"
+    DIALOGUE = "whose programs would have to talk with another program, which no listed input and output can judge"
     NULL = "with a test whose input or output is null"
     HEADER = "whose checkers include a file (testlib.h?) that checker_files does not name"
 
 
 class DeepCoder(TaskDataModule):
-    """DeepCoder-Preview, or rows of LiveCodeBench, APPS, TACO or CodeContests+ as published, or in verl's shape.
+    """DeepCoder-Preview, and rows of LiveCodeBench, APPS, TACO and CodeContests+, as published or in verl's shape.
 
-    Statement: the field ``problem``, ``question``, ``prompt``, ``question_content`` or ``description``. Tests:
-    ``tests``, in APPS and TACO ``input_output`` (JSON text, list or dictionary), in CodeContests+ ``test_cases``, in
-    open-r1's Codeforces ``official_tests``, ``public_test_cases`` with ``private_test_cases`` (read without
-    unpickling), or ``reward_model.ground_truth``. The prompt follows LiveCodeBench's layout, with starter code if a row
-    has some; a prompt of chat messages is kept unchanged. Functions are called on an instance of ``class Solution``
-    where starter code or reference has that class. The usual imports (:data:`CONTEST_IMPORTS`) are put before these
+    The statement is the field ``problem``, ``question``, ``prompt``, ``question_content`` or ``description``. The tests
+    are ``tests``, in APPS and TACO ``input_output`` (JSON text, list or dictionary), in CodeContests+ ``test_cases``,
+    in open-r1's Codeforces ``official_tests``; or ``public_test_cases`` with ``private_test_cases`` (not unpickled), or
+    ``reward_model.ground_truth``. The prompt follows LiveCodeBench's layout, with starter code if a row has any; a
+    prompt of chat messages is kept unchanged. Functions are called on an instance of ``class Solution`` if starter code
+    or reference has that class. The usual imports (:data:`CONTEST_IMPORTS`) are put before these
     programs, and the imports of LiveCodeBench's judge (:data:`LIVE_CODE_BENCH_IMPORTS`) before all programs of
     LiveCodeBench's rows. Rows without statement or tests, with a null output, or for interactive programs are left out
     with a warning; if no row is left, loading raises.
@@ -98,29 +98,29 @@ class DeepCoder(TaskDataModule):
     A program in a row's field ``checker`` or ``generated_checker`` judges the output, see
     :func:`~lit_rl.data.contests.contest_tests.checker_from_row`. Without a checker, problems on stdin whose statements
     accept several answers are kept, and their number is logged. Values of functions are compared as APPS and TACO do:
-    a key of a dict may be a number or its text, and if all of a row's values are stored in lists of one item, that list
-    or its item is right.
+    a key of a dict may be a number or its text, and if all of a row's values are stored in lists of one item, both that
+    list and its item are right.
 
-    ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in the
-    statement as an example; a row without either has no public check.
+    ``public_check`` holds the tests that a row marks as public, or without such marks the tests whose input and output
+    the statement shows as an example; a row without either has no public check.
 
-    The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
-    ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.
+    The output of whole programs is compared as ``compare`` says, unless the row or its ``metadata`` has the fields
+    ``compare`` and ``tolerance``; see :class:`~lit_rl.execution.StdioTests`.
 
     ``fields`` carry ``statement``, ``entry_point`` (or ``None``) and ``needs_checker`` (whether the statement accepts
     several answers and the row has no checker).
 
     Args:
-        dataset: the hub id, or a folder with a folder of files per configuration, named like its split.
-        train: configurations, or paths of files or folders, to train on.
-        validation: the same to validate on.
-        test: the same to test on; those of ``validation`` if not given.
+        dataset: the hub id, or a folder with one subfolder per configuration, whose files are named like splits.
+        train: configurations to train on, or paths of files or folders.
+        validation: likewise, to validate on.
+        test: likewise, to test on; by default those of ``validation``.
         test_timeout_seconds: CPU seconds for one test.
         compare: default comparison of outputs; ``decimals`` is LiveCodeBench's.
         tolerance: tolerance of returned floats, and of printed numbers where they are compared by ``tokens``.
         checker_files: paths of the files that checkers include by their names, such as your ``testlib.h``.
-        start_date: first day of the contests to take, as ``2024-08-01``, by the row's ``contest_date``; all by default.
-        end_date: last day; of its contests only those dated midnight are taken, as in LiveCodeBench.
+        start_date: first day of contests to take, such as ``2024-08-01``, by the row's ``contest_date``; default all.
+        end_date: last day; of that day's contests only those dated midnight are taken, as in LiveCodeBench.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: the task's name in metrics if there are several validation tasks.
         **options: arguments of :class:`TaskDataModule`.
@@ -174,7 +174,7 @@ class DeepCoder(TaskDataModule):
                     )
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of all sources of a split, one source after the other; rows that are left out are counted."""
+        """Return the problems of a split's sources, one source after the other; rows that are left out are counted."""
         problems = []
         files = {path.name: path.read_text() for path in map(expand_path, self.checker_files)}
         for source in self.sources[split]:
@@ -203,7 +203,7 @@ class DeepCoder(TaskDataModule):
             if strict:
                 warnings.warn(
                     f"{len(strict)} of {len(kept)} problems in the {rows} allow an error that their check forbids, "
-                    f"such as {', '.join(strict[:3])}: set tolerance to it, and for printed numbers compare: tokens",
+                    f"such as {', '.join(strict[:3])}: set tolerance to that, and for printed numbers compare: tokens",
                     stacklevel=2,
                 )
             problems += kept
@@ -278,7 +278,7 @@ def _stored_split_name(split: Split) -> str:
 
 
 def _parse_statement_and_messages(row: Row) -> tuple[str, tuple[Message, ...]]:
-    """The statement, and the prompt's messages if the row has a whole chat."""
+    """Return the statement, and the prompt's messages if the row has a whole chat."""
     name = next((field for field in QUESTION_FIELDS if field in row), None)
     if name is None:
         return "", ()
@@ -291,7 +291,7 @@ def _parse_statement_and_messages(row: Row) -> tuple[str, tuple[Message, ...]]:
 
 
 def _parse_all_and_public(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
-    """All tests of a row, and those of them that the row itself calls public."""
+    """Return all tests of a row, and the tests that the row itself calls public."""
     for name in _ALL_TESTS:
         if row.values.get(name):  # APPS has empty texts where a problem has no tests
             return normalise_tests(row.json(name), function), []

@@ -1,4 +1,4 @@
-"""The check of lines of a larger program, which is built, run, and compared with its unchanged self."""
+"""The check of lines in a larger program: the program is built, run, and compared with its unchanged version."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ StageWeights = Annotated[
 @typed_dataclass
 @dataclass(frozen=True)
 class BuildAndRun(Check):
-    """Masked lines of a file in a source tree: completed, then judged by building, running and comparing.
+    """Masked lines of a file in a source tree, which a completion fills and which are judged by build, run and output.
 
-    Each stage has a score in [0, 1] and a weight; where one fails, those after it score 0. The reference
-    output is what the unchanged tree writes. The tree itself is never written to.
+    Each stage has a score in [0, 1] and a weight; if a stage fails, later stages score 0. The reference
+    output is what the unchanged tree writes. The tree itself is never changed.
 
     Args:
         tree: folder of the source tree.
-        file: path in it of the file whose lines are masked.
+        file: path, within the tree, of the file whose lines are masked.
         first_line: first masked line, 1-based.
         last_line: last masked line.
         build: shell command, run in a copy of the tree; the last line of a good build's output has ``SUCCESS``.
         run: shell command, run after a good build.
         outputs: plotfiles (folders) that a good run leaves, each with a ``Header``.
-        variable: the array in them that is compared.
+        variable: the array of the plotfiles that is compared.
         weights: weights of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
@@ -69,14 +69,12 @@ class BuildAndRun(Check):
 
     @property
     def language(self) -> str:
-        """Missing lines are not a program by themselves, whatever the file is written in."""
+        """A label of the lines, which are no program by themselves, whatever language the file is in."""
         return f"lines of {self.file}"
 
     @property
     def wall_budget_seconds(self) -> float:
-        """A build and a run of the completion; the first time also of the unchanged tree, and a build of it
-        without the masked lines.
-        """
+        """Wall seconds for build and run of completion and unchanged tree, and for a build without the masked lines."""
         return 3 * self.build_seconds + 2 * self.run_seconds
 
     @property

@@ -1,9 +1,9 @@
 """Judging completions of source files in stages: build, run, compare.
 
-Once per worker, a copy of the original tree is built and run; what it writes is the reference. A second copy,
-without the masked lines, is built as far as it goes. Each completion gets a copy of the second, file times
-included, so that make compiles only what the completion changed and nothing built from the masked lines is within
-reach. No completion sees another's copy, and none can touch the original.
+Each worker once builds and runs a copy of the original tree, whose output is the reference. A second copy, without the
+masked lines, is built as far as possible. Each completion gets a copy of this second tree, file times included, so that
+make compiles only what the completion changed, and nothing that was built from the masked lines is within reach. No
+completion sees another completion's copy, and none can touch the original.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lit_rl.execution.zygote.work_folder import empty_folder
 STAGES = ("compilation", "execution", "header_bleu", "density")
 
 _EXACT = 1 - 1e-12
-_UNREADABLE = (OSError, LookupError, ValueError, ArithmeticError)  # of the files that a completion's program leaves
+_UNREADABLE = (OSError, LookupError, ValueError, ArithmeticError)  # from files that a completion's program leaves
 
 
 Output = tuple[str, MultiLevelField]  # what is compared of one plotfile: its header, and an array
@@ -64,7 +64,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
         try:
             folder = _copy_tree(masked, temporary_folder)
             try:
-                # The masked tree lacks the lines: what is filled in goes before the line that followed them.
+                # The masked tree lacks the lines: the completion goes before the line that followed them.
                 fill_lines(folder / check.file, check.first_line, check.first_line - 1, completion)
                 outcome = _run_stages(client, folder, check, _references[built])
             finally:
@@ -72,16 +72,16 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
                     _remove_tree(folder)
             break
         except MemoryError:
-            raise  # of the supervisor, at its own limit
+            raise  # the supervisor is at its own limit
         except Exception as error:
-            _run_reference(check, temporary_folder)  # raises where the machine is at fault
-            log = f"the completion could not be judged, the unchanged tree could: {error!r}"
+            _run_reference(check, temporary_folder)  # raises an error if the machine is at fault
+            log = f"the completion could not be judged, but the unchanged tree could: {error!r}"
             outcome = _outcome_from_scores(Verdict.EXCEPTION, dict.fromkeys(STAGES, 0.0), log, check)
     return replace(outcome, wall_seconds=time.monotonic() - started)
 
 
 def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
-    """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts it."""
+    """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts the completion."""
     if path.resolve() != path or not path.is_file():
         raise FaultyCheck(f"{path} is not a file of the tree, or is reached through a link")
     lines = path.read_bytes().split(b"\n")
@@ -114,13 +114,13 @@ def _run_stages(client: ZygoteClient, folder: Path, check: BuildAndRun, referenc
 
 
 def _output_scores(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float, float]:
-    """BLEU of the header, and nearness of the array."""
+    """Return the BLEU of the header and the nearness of the array."""
     header = _score_or_zero(lambda: text_bleu(_read_header(folder), reference[0]))
     return header, _score_or_zero(lambda: field_similarity(_read_field(folder, check), reference[1]))
 
 
 def _score_or_zero(compare: Callable[[], float]) -> float:
-    """The score of a comparison; 0 if the completion's output cannot be read or compared."""
+    """Return the score of a comparison; 0 if the completion's output cannot be read or compared."""
     try:
         return compare()
     except _UNREADABLE:
@@ -137,7 +137,7 @@ def _outcome_from_scores(verdict: Verdict, scores: Mapping[str, float], log: str
 
 
 def _reference_key(check: BuildAndRun) -> tuple[Any, ...]:
-    """The part of a check that determines build and output: all but limits and weights."""
+    """Return the part of a check that determines build and output: everything but limits and weights."""
     built = (check.tree, check.build, check.run, check.outputs, check.variable)
     return (*built, check.readable, check.environment)
 
@@ -164,7 +164,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
 
 
 def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
-    """A copy of the tree without the masked lines, built as far as possible; kept until this worker ends."""
+    """Return a copy of the tree without the masked lines, built as far as possible and kept until this worker ends."""
     key = (*_reference_key(check), check.file, check.first_line, check.last_line)
     if key not in _masked:
         folder = _copy_tree(Path(check.tree), temporary_folder)
@@ -199,13 +199,13 @@ def _run_in_box(
 ) -> BoxReport:
     limits = BoxLimits(seconds, memory_bytes=check.memory_bytes)
     variables = {**dict(check.environment), **(environment or {})}
-    os.chmod(folder, 0o700)  # the command before may have closed it
+    os.chmod(folder, 0o700)  # the previous command may have closed the folder
     hidden = (*folders_to_hide(check.tree), str(folder.parent))
     return run_boxed(command, folder, limits, readable=check.readable, hidden=hidden, environment=variables)
 
 
 def folders_to_hide(tree: str) -> list[str]:
-    """The tree, and the histories of version control in which its masked lines may be found."""
+    """Return the tree, and the histories of version control in which its masked lines may be found."""
     path = Path(tree).resolve()
     return [str(path), *(str(above / name) for above in path.parents for name in _VERSIONS)]
 
@@ -217,7 +217,7 @@ def _is_built(report: BoxReport) -> bool:
 
 
 def _copy_tree(source: Path, temporary_folder: str) -> Path:
-    """A copy that the box's user owns, with file times but without version control; links stay links."""
+    """Return a copy that the box's user owns, with file times but without version control; links stay links."""
     target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder)).resolve()
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_VERSIONS))
     user = untrusted_user_id()
@@ -246,7 +246,7 @@ def _read_field(folder: Path, check: BuildAndRun) -> MultiLevelField:
 
 
 def _read_regular_file(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:
-    """At most so many bytes of a regular file beneath ``folder``, never through a link: anything may be there."""
+    """Read at most ``num_bytes`` of a regular file beneath ``folder``, never through a link: anything may be there."""
     *parents, name = path.split("/")
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -263,10 +263,10 @@ _ORDER = 4
 
 
 def text_bleu(text: str, reference: str) -> float:
-    """Sentence BLEU in [0, 1] of small files, where no package may be loaded; 1 for equal words or two empty texts.
+    """Return sentence BLEU in [0, 1] of small files, without any package; 1 for equal words or two empty texts.
 
     Counts n-grams of words between white space, up to four, with the effective order and the exponential smoothing
-    of sacrebleu's sentence BLEU, so that both give the same number (see the tests). The reward term over
+    of sacrebleu's sentence BLEU, to give the same number as sacrebleu (see the tests). The reward term over
     completions uses sacrebleu itself.
 
     Source:

@@ -39,8 +39,8 @@ class ThornSource:
         src_filename: path inside the thorn's ``src``.
         interface: text of ``interface.ccl``, empty if there is none; likewise the next three.
         documents: the thorn's documents, each under its name.
-        code: its other sources, headers first, each under its name.
-        src_code: the file itself.
+        code: the thorn's other sources, headers first, each under its name.
+        src_code: text of the file itself.
     """
 
     thorn_name: str
@@ -55,7 +55,7 @@ class ThornSource:
 
 
 def read_thorn_sources(root: Path) -> Iterator[ThornSource]:
-    """All source files of all thorns beneath a folder, in the order of their names.
+    """Yield all source files of all thorns beneath a folder, in the order of their names.
 
     A thorn is a folder with a ``src`` folder and at least one ccl file. Generated and binary files, files of
     more than 4 MiB and hidden folders are left out; links to folders are not followed.
@@ -104,9 +104,9 @@ def _join_with_file_names(thorn: Path, files: Mapping[Path, str]) -> str:
 
 
 def read_text_or_empty(path: Path) -> str:
-    """A file's text in whatever encoding it has; empty if it is missing, binary or too long.
+    """Return a file's text in whatever encoding it has; empty if the file is missing, binary or too long.
 
-    UTF-8, UTF-16 with a byte order mark, else Latin-1, in which every byte is a character.
+    The encoding is UTF-8, or UTF-16 with a byte order mark, or otherwise Latin-1, in which every byte is a character.
     """
     if not path.is_file() or path.stat().st_size > _MAX_FILE_LENGTH:
         return ""

@@ -1,7 +1,7 @@
 """Missing lines of a file in a source tree: the policy writes them, and the tree is built and run.
 
-Ships with a small finite-volume program (``finite_volume/``: a blast wave in a box, five plotfiles) that is built
-in seconds and has six masked places. Any other tree works that is built and run by a command and writes
+The task ships with a small finite-volume program (``finite_volume/``: a blast wave in a box, five plotfiles) that is
+built in seconds and has six masked places. Any other tree works if commands build and run it, and if it writes
 plotfiles as AMReX does.
 """
 
@@ -100,7 +100,7 @@ class CodeCompletion(TaskDataModule):
         self.places = list(SHIPPED_GAPS if places is None else places)
         self.context_lines = context_lines
         self.form = form
-        # Of an empty place; settings that make no sense are refused now.
+        # The check of an empty place; settings that make no sense are refused now.
         self.check = BuildAndRun(
             str(self.tree),
             "",
@@ -137,7 +137,7 @@ class CodeCompletion(TaskDataModule):
 
 
 def split_file_at_gap(path: Path, place: Gap) -> tuple[list[str], list[str], list[str]]:
-    """Lines of a file before, in and after a place."""
+    """Return the lines of a file before, in and after a place."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     first, last = place.first_line - 1, place.last_line
     return lines[:first], lines[first:last], lines[last:]
@@ -146,7 +146,7 @@ def split_file_at_gap(path: Path, place: Gap) -> tuple[list[str], list[str], lis
 def missing_lines_prompt(
     file: str, before: Sequence[str], num_missing: int, after: Sequence[str], form: Form
 ) -> str | tuple[Message, ...]:
-    """The request for missing lines, with the lines before and after them."""
+    """Return the request for missing lines, with the lines before and after them."""
     language = _LANGUAGES.get(Path(file).suffix, "cpp")
     lines = "1 line" if num_missing == 1 else f"{num_missing} lines"
     request = (

@@ -17,13 +17,13 @@ from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
 MORE = "...more..."
-"""Stands where a text was cut."""
+"""Mark at the place where a text was cut."""
 
 _SYSTEM = "You are an expert C and C++ developer and work on the EinsteinToolkit, a code base for numerical relativity."
 _BUILD_LANGUAGE = "makefile"
 _CONTEXT_CHARS = 10_000  # of the thorn's documents and other code
 _CCL_CHARS = 1_000  # of each ccl file
-_DOCUMENTS_CHARS = _CONTEXT_CHARS // 4  # of documents, beside the room that the code leaves
+_DOCUMENTS_CHARS = _CONTEXT_CHARS // 4  # of documents, in addition to the room that the code leaves
 
 
 class EinsteinToolkit(TaskDataModule):
@@ -71,7 +71,7 @@ class EinsteinToolkit(TaskDataModule):
 
 
 def language_of_file(name: str) -> str:
-    """The language of a thorn's source file, by its name; the case of a suffix matters (``.C`` is C++).
+    """Return the language of a thorn's source file by its name; the case of a suffix matters (``.C`` is C++).
 
     Example:
         >>> language_of_file("src/Evolve.C"), language_of_file("src/make.code.defn")
@@ -81,7 +81,7 @@ def language_of_file(name: str) -> str:
 
 
 def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Message, ...]:
-    """The request for one source file, every part cut to its length."""
+    """Return the request for one source file, with every part cut to its length."""
     declared = (
         ("Interface, interface.ccl", row.interface),
         ("Schedule, schedule.ccl", row.schedule),
@@ -103,14 +103,14 @@ def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Messa
 
 
 def _shown_context(row: ThornSource) -> str:
-    """Documents and code of the thorn within ``_CONTEXT_CHARS``; most of the room is the code's."""
+    """Return documents and code of the thorn within ``_CONTEXT_CHARS``; most of the room is for code."""
     for_code = _CONTEXT_CHARS - min(len(row.documents), _DOCUMENTS_CHARS)
     documents = cut_to_length(row.documents, max(_CONTEXT_CHARS - min(len(row.code), for_code), 0))
     return "\n".join(text for text in (documents, cut_to_length(row.code, for_code)) if text)
 
 
 def cut_to_length(text: str, max_chars: int) -> str:
-    """The first ``max_chars`` characters, and a mark where more was left out.
+    """Return the first ``max_chars`` characters, and a mark if more was left out.
 
     Example:
         >>> cut_to_length("abcdef", 4)

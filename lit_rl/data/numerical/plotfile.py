@@ -1,7 +1,7 @@
 """Reading AMReX plotfiles: a folder with a text ``Header`` and, per level, boxes of cells in binary files.
 
-Reads only what a comparison needs, with the standard library alone, and carefully: the program that wrote the files
-may want to stall or mislead its reader.
+This module reads only what a comparison needs, with the standard library alone. It reads carefully, since the program
+that wrote the files may want to stall or mislead the reader.
 
 Source:
     the format as AMReX writes it (``HyperCLaw-V1.1``): https://amrex-codes.github.io/amrex/docs_html/IO.html
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 ReadBytes = Callable[[str, int, int], bytes]
-"""From a path inside the plotfile's folder, an offset and a number of bytes to at most so many; may raise OSError."""
+"""Function of a path inside the plotfile's folder, an offset and the most bytes to return; may raise OSError."""
 
 MAX_HEADER_LENGTH = 1 << 20
 _MAX_LIST_LENGTH = 16 << 20  # of the boxes of a level
@@ -43,7 +43,7 @@ class Box:
 
     @property
     def num_cells(self) -> int:
-        """Number of cells in it."""
+        """Number of cells in the box."""
         return math.prod(high - low + 1 for low, high in zip(self.low, self.high, strict=True))
 
 
@@ -82,9 +82,9 @@ class _BudgetedFiles:
 
 
 def read_field(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> MultiLevelField:
-    """One variable of a plotfile, from at most ``max_bytes``, texts and all levels together.
+    """Read one variable of a plotfile, from at most ``max_bytes`` of texts and all levels together.
 
-    OSError, ValueError, LookupError or OverflowError tell that it is broken.
+    An OSError, ValueError, LookupError or OverflowError means that the plotfile is broken.
     """
     files = _BudgetedFiles(read, max_bytes)
     names, levels = parse_header(files.read_text_file("Header", MAX_HEADER_LENGTH))
@@ -93,7 +93,7 @@ def read_field(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> MultiLe
 
 
 def parse_header(text: str) -> tuple[list[str], list[str]]:
-    """Names of the variables, and per level the path of its cells, such as ``Level_0/Cell``."""
+    """Return the names of the variables, and per level the path of its cells, such as ``Level_0/Cell``."""
     lines = text.split("\n")
     num_variables = int(lines[1])
     names = [line.strip() for line in lines[2 : 2 + num_variables]]
@@ -108,7 +108,7 @@ def _read_level(
     files: _BudgetedFiles, path: str, component: int
 ) -> tuple[tuple[Box, ...], tuple[array.array[float], ...]]:
     text = files.read_text_file(f"{path}_H", _MAX_LIST_LENGTH)
-    # Counted before anything is built of them.
+    # Boxes and arrays are counted before any is built.
     listed = [sum(1 for _ in pattern.finditer(text)) for pattern in (_BOX, _FAB_ON_DISK)]
     files.boxes_left -= listed[0]
     if not listed[0] or listed[0] != listed[1] or files.boxes_left < 0:
@@ -158,7 +158,7 @@ def field_similarity(found: MultiLevelField, reference: MultiLevelField) -> floa
     for ours, theirs in zip(chain(*found.values), chain(*reference.values), strict=True):
         for start in range(0, len(theirs), _CHUNK):
             expected = theirs[start : start + _CHUNK]
-            # Both scale what they add up, so that no square overflows.
+            # dist and hypot scale what they add up, so that no square overflows.
             distance = math.hypot(distance, math.dist(ours[start : start + _CHUNK], expected))
             norm = math.hypot(norm, *expected)
     if not math.isfinite(distance) or not math.isfinite(norm):

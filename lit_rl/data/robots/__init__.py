@@ -1,1 +1,1 @@
-"""Service robots: tasks, worlds, checks and their judge, rewards. The core imports none of it."""
+"""Service robots: tasks, worlds, checks and their judge, rewards. The core imports nothing from here."""

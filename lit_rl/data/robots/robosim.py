@@ -1,8 +1,8 @@
-"""A world invented while the program runs: checks programs for which no world was given.
+"""A world invented while the program runs, to check programs for which no world was given.
 
-What a program asks about is decided at random when it first matters and remembered, and every name keeps the
-type of its first use: what was picked up cannot be asked a question. A program that contradicts itself is
-refused; one that survives many invented worlds is taken to be sound.
+Each fact that a program asks about is decided at random when it first matters, and then remembered. Every name keeps
+the type of its first use: a thing that was picked up cannot be asked a question. A program that contradicts itself is
+refused; a program that survives many invented worlds is taken to be sound.
 
 Source:
     RoboSim: Hu et al. 2024, "Robo-Instruct", https://arxiv.org/abs/2405.20179
@@ -17,7 +17,7 @@ from lit_rl.data.robots.service_robot import RobotWithoutWorld, refuse
 
 ROOMS = ("loc_a", "loc_b", "loc_c", "start_loc")
 PATIENCE = 15
-"""After this many looks around in one room, an answer is forgotten once given, so that waiting ends."""
+"""After this many looks around in one room, each answer is forgotten once it is given, so that waiting ends."""
 
 
 class EntityType(StrEnum):
@@ -29,7 +29,7 @@ class EntityType(StrEnum):
     OBJECT_OR_PERSON = "object_or_person"
 
 
-# What a use as the key accepts besides itself. A person may be named by a location.
+# For each use of a name, the known types that it accepts. A location may also name a person.
 _ACCEPTS = {
     EntityType.OBJECT: {EntityType.OBJECT},
     EntityType.PERSON: {EntityType.PERSON, EntityType.LOCATION},
@@ -39,7 +39,7 @@ _ACCEPTS = {
 
 
 class InventedWorld(RobotWithoutWorld):
-    """The robot in a world invented during the run; the same eight functions as a given world.
+    """The robot in a world invented during the run, with the same eight functions as in a given world.
 
     Args:
         seed: seed of the world; the same seed and program give the same run.
@@ -54,11 +54,11 @@ class InventedWorld(RobotWithoutWorld):
         self._looks = 0
 
     def get_all_rooms(self) -> list[str]:
-        """Always the same four rooms."""
+        """Return the same four rooms in every world."""
         return list(ROOMS)
 
     def is_in_room(self, entity: str) -> bool:
-        """Return whether a thing or person is in the room: as decided before, else by a fair coin."""
+        """Return whether a thing or person is in the room: as decided before, or otherwise by a fair coin."""
         name = _stripped_name("CheckEntity", entity)
         self._record("CheckEntity", name)
         self._note_type(name, EntityType.OBJECT_OR_PERSON)
@@ -80,7 +80,7 @@ class InventedWorld(RobotWithoutWorld):
         self._record("GoTo", name)
 
     def ask(self, person: str, question: str, options: list[str]) -> str:
-        """One of the options at random; the person is then known to be here."""
+        """Return one of the options at random; the person is then known to be here."""
         name, asked = person.strip(), _stripped_name("Ask", question)
         if not options or not all(isinstance(option, str) and option for option in options):
             refuse("Ask", "the options must be texts that are not empty, at least one")
@@ -91,7 +91,7 @@ class InventedWorld(RobotWithoutWorld):
         return self.rng.choice(options)
 
     def pick(self, obj: str) -> None:
-        """Take it, unless it is known not to be here; whether another is left is then unknown."""
+        """Take a thing unless it is known not to be here; whether another such thing is left is then unknown."""
         name = _stripped_name("Pick", obj)
         if self.holding is not None:
             refuse("Pick", f"already holding {self.holding!r}")

@@ -1,4 +1,4 @@
-"""Checks of service-robot programs: worlds, as plain data."""
+"""Checks of service-robot programs, with worlds as plain data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RobotCheck(Check):
     def extract(
         self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
     ) -> ExtractedProgram | None:
-        """The first Python block, or the whole text, as RoboEval reads completions."""
+        """Return the first Python block, or the whole text, as RoboEval reads completions."""
         start, end = code_span(text)
         return program_at(text, start, end, fenced=start > 0)
 
@@ -28,7 +28,7 @@ class RobotTest:
 
     Args:
         state: ``locations``, ``objects``, ``agents``, ``robot_location``.
-        should_timeout: a time-out is not a fault here; the check runs on the trace collected so far.
+        should_timeout: whether a time-out is no fault; the check then runs on the trace collected so far.
         check: formula over the trace, as JSON lists.
     """
 
@@ -40,7 +40,7 @@ class RobotTest:
 @typed_dataclass
 @dataclass(frozen=True)
 class RobotWorlds(RobotCheck):
-    """Service-robot programs: ``task_program()`` is run in each world, its trace is checked.
+    """Check of service-robot programs: ``task_program()`` is run in each world, and its trace is checked.
 
     Args:
         tests: the worlds, run in order.
@@ -60,10 +60,10 @@ class RobotWorlds(RobotCheck):
 @typed_dataclass
 @dataclass(frozen=True)
 class InventedWorlds(RobotCheck):
-    """Service-robot programs without a given world: each run makes one up, and the program must not contradict it.
+    """Check without a given world: each run invents a world, which the robot's program must not contradict.
 
     Args:
-        num_worlds: runs, each in a new world.
+        num_worlds: number of runs, each in a new world.
         seed: seed of the worlds; the same seed and program give the same runs.
         timeout_seconds: CPU seconds for one run.
 

@@ -1,6 +1,6 @@
 """Judging service-robot programs. The world and its trace live here, in the supervisor, not with the program.
 
-Verdicts of a program, the tests run in order:
+The tests run in order; the verdicts of a program are:
 
 1. the world refused a call, and an exception whose last line contains ``Robot`` ended the program:
    ``robot_execution_error``, and no further test;
@@ -37,7 +37,7 @@ ENTRY_POINT = "task_program"
 MAX_CALLS = 10_000
 """A program that calls the robot more often than this is taken to wait forever."""
 
-_CHECK_SECONDS = 5.0  # in which a check must be evaluated on a trace, whatever texts the program put there
+_CHECK_SECONDS = 5.0  # for evaluating a check on a trace, whatever texts the program put there
 _PREAMBLE = "import sys, time\n"
 _SCALARS = frozenset((bool, float, int, str, type(None)))
 _BREAK_OFF = ("robot_execution_error", "python_error")
@@ -45,7 +45,7 @@ _NO_PROGRAM = Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error")
 
 
 class RobotHost:
-    """Host that answers a program's calls with the eight functions of a world, and nothing else of it.
+    """Host that answers a program's calls with the eight functions of a world, and gives nothing else of the world.
 
     ``refused`` is the first error of a call, whether or not the program caught it.
     """
@@ -100,9 +100,9 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
 
 
 def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWorlds) -> Outcome:
-    """Run the program in worlds invented during the run; the first contradiction fails it, even if caught.
+    """Run the program in worlds invented during the run; the first contradiction fails the program, even if caught.
 
-    One time-out is forgiven, since a loop may wait for something that chance withholds; the second one fails it.
+    One time-out is forgiven, since a loop may wait for something that chance withholds; a second one fails the program.
     """
     if not program.strip():
         return _NO_PROGRAM
@@ -115,7 +115,7 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
         world = InventedWorld(rng.randrange(2**32))
         run, refused = _run_in_world(client, source, world, check.timeout_seconds)
         num_timed_out += run.verdict is Verdict.TIMED_OUT
-        if refused is not None:  # it ended the run, whatever the program did afterwards
+        if refused is not None:  # the refusal counts as the end, whatever the program did afterwards
             message = message_of(refused)
             line = run.outcome.line if run.message == message else None
             outcome = replace(run.outcome, exception_type=type(refused).__name__, line=line)
@@ -124,7 +124,7 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
             tested.append(_TestResult(Verdict.PASSED, "success", run, []))
             continue
         tested.append(_TestResult(run.verdict, _verdict_of_error(run, refused), run, world.trace))
-        # The lines of a rewritten program are not those of the one that was given.
+        # The lines of a rewritten program are not those of the given program.
         return _combine_outcomes(tested, prepared if source == prepared.source else None)
     return _combine_outcomes(tested, prepared)
 
@@ -132,7 +132,7 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
 def _run_in_world(
     client: ZygoteClient, source: str, world: ServiceRobot | InventedWorld, seconds: float
 ) -> tuple[HostedRun, RobotError | None]:
-    """A run, and the first call that the world refused."""
+    """Return a run, and the error of the first call that the world refused."""
     host = RobotHost(world)
     program = _PREAMBLE + source
     run = run_hosted(client, program, host, entry_point=ENTRY_POINT, timeout_seconds=seconds, max_calls=MAX_CALLS)
@@ -158,9 +158,9 @@ def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float
 
 
 def _verdict_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdict:
-    """The kind of error, by the last line that the interpreter would print: ``<type>: <message>``.
+    """Return the kind of error, by the last line that the interpreter would print: ``<type>: <message>``.
 
-    That line is the program's own word, which counts only if the world did refuse a call.
+    A program can write that line itself, so the line counts only if the world did refuse a call.
     """
     if run.verdict is not Verdict.EXCEPTION or refused is None:
         return "python_error"
@@ -169,7 +169,7 @@ def _verdict_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdic
 
 
 def _combine_outcomes(tested: Sequence[_TestResult], program: RobotProgram | None) -> Outcome:
-    """All tests in one outcome: an error decides, else the first that did not pass."""
+    """Return all tests in one outcome: an error decides, or otherwise the first test that did not pass."""
     if not tested:
         return Outcome(Verdict.PASSED, robot_verdict="success")
     failed = [one for one in tested if one.robot_verdict != "success"]
@@ -178,7 +178,7 @@ def _combine_outcomes(tested: Sequence[_TestResult], program: RobotProgram | Non
     if decisive.robot_verdict in _BREAK_OFF:
         # As the interpreter would have printed it; the traceback itself stays in the program's process.
         message = f"{shown.stderr}{shown.exception_type or ''}: {decisive.run.message}".strip(": ")
-        # The line in the text that was judged, for a line in the source that was run.
+        # From a line of the source that was run to the line of the text that was judged.
         line = 0 if shown.line is None or program is None else shown.line + program.line_offset
         line -= _PREAMBLE.count("\n")
         shown = replace(shown, line=line if line > 0 else None, module_line=None, stderr=message)
@@ -197,7 +197,7 @@ def _combine_outcomes(tested: Sequence[_TestResult], program: RobotProgram | Non
 
 
 def _plain_event(event: Event) -> Event:
-    """An event for the outcome, with options that are not plain scalars (a program may offer any) as text."""
+    """Return an event for the outcome; options that are not plain scalars (a program may offer any) become text."""
     kind, value1, value2 = event
     if value2 is not None:
         value2 = [option if type(option) in _SCALARS else printable(str(option)) for option in value2]

@@ -38,10 +38,10 @@ class RobotProgram:
 
 
 def extract_runnable_program(text: str) -> RobotProgram:
-    r"""The runnable program in a completion. Preparing twice changes nothing more.
+    r"""Return the runnable program in a completion. Preparing twice changes nothing more.
 
-    The inside of the first Python fence, if there is one; the line ``def task_program():`` in front, if it
-    is missing; cut at the first later line that starts in column 0; double-quoted strings in lower case.
+    It is the inside of the first Python fence, if there is a fence, with ``def task_program():`` put in front if that
+    line is missing. It is cut at the first later line in column 0, and double-quoted strings become lower case.
 
     Example:
         >>> extract_runnable_program('    go_to("Kitchen")\nthat is all')
@@ -59,9 +59,9 @@ def extract_runnable_program(text: str) -> RobotProgram:
 
 
 def code_span(text: str) -> tuple[int, int]:
-    r"""Characters of the inside of the first Python fence, or of the whole text if there is none.
+    r"""Return start and end of the inside of the first Python fence, or of the whole text if there is no fence.
 
-    A bare fence opens a block only before the program; after it, it closes one.
+    A bare fence opens a block only before the program; after the program it closes one.
 
     Example:
         >>> code_span("So:\n```python\nsay('hi')\n```\n")
@@ -76,7 +76,7 @@ def code_span(text: str) -> tuple[int, int]:
 
 
 def lower_double_quoted(source: str) -> str:
-    """Every double-quoted string on one line in lower case, also in f-strings and comments.
+    """Return the source with double-quoted strings on one line in lower case, also in f-strings and comments.
 
     Example:
         >>> print(lower_double_quoted('''say("Hi", 'There')'''))
@@ -86,11 +86,11 @@ def lower_double_quoted(source: str) -> str:
 
 
 def randomise_membership_tests(source: str, rng: random.Random, probability: float = 0.8) -> str:
-    """The program with tests such as ``"x" in rooms`` replaced by True, False or left, at random.
+    """Return the program with tests such as ``"x" in rooms`` replaced by True or False, or kept, at random.
 
-    A world that is invented has no rooms of the names a program looks for, so the branches behind such tests
-    would never run. What is too long or too deep to be rewritten stays as it is, and so does the program as a whole
-    with probability ``1 - probability``.
+    An invented world has no rooms with the names that a program looks for, so the branches behind such tests would
+    never run. A program that is too long or too deep to be rewritten stays unchanged, and so does any program with
+    probability ``1 - probability``.
     """
     if rng.random() >= probability or len(source) > _MAX_EXPLORED_LENGTH:
         return source
@@ -102,7 +102,7 @@ def randomise_membership_tests(source: str, rng: random.Random, probability: flo
         return ast.unparse(ast.fix_missing_locations(changed)) if explorer.num_replaced else source
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         # Not Python, or Python that cannot be rewritten here: an expression of very many terms, a number of very
-        # many digits. It runs as it is.
+        # many digits. The program runs unchanged.
         return source
 
 
@@ -112,7 +112,7 @@ class _MembershipRandomiser(ast.NodeTransformer):
         self.num_replaced = 0
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """Replace the search of a string literal in a name, or in what the robot says about rooms."""
+        """Replace a search for a string literal in a variable, or in what the robot says about rooms."""
         self.generic_visit(node)
         if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
             return node

@@ -1,4 +1,4 @@
-"""Reward of a robot's program: its run in simulated worlds."""
+"""Reward of a robot's program, from its run in simulated worlds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GRADES: Final[Mapping[str, float]] = {
 class SimulatorReward(RewardTerm):
     """Reward for a service robot's program, from its run in a simulated world.
 
-    Each robot verdict has its grade, in the order Python error < execution error < completion error < success; a
+    Each robot verdict has a grade, in the order Python error < execution error < completion error < success; a
     completion without a program counts as a Python error.
 
     The call that the world refused, or the line of a Python error, is charged ``value - value of a success``;

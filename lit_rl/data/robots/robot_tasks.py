@@ -80,7 +80,7 @@ def robot_problem(
     reference: str | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> Problem:
-    """A problem in which the policy writes ``task_program()`` for an instruction.
+    """Return a problem in which the policy writes ``task_program()`` for an instruction.
 
     ``instruct`` gives chat messages with one worked example; ``completion`` gives the beginning of a source file, for
     models not tuned to chat, and stops where the next program would begin.
@@ -153,8 +153,8 @@ class RoboInstruct(TaskDataModule):
 
     Columns: ``prompt`` (instruction), ``program`` (begins with ``def task_program():``), and where they exist
     ``revision`` (the instruction rewritten to fit the program), ``gen_count``, ``text``. The rows have no world to test
-    in, so a policy's program is run in worlds that are invented during the run: it earns its reward by being sound, not
-    by doing what the instruction says.
+    in, so a policy's program is run in worlds that are invented during the run: the program is rewarded for being
+    sound, not for doing what the instruction says.
 
     Left out: rows without instruction or program, programs that call no robot function or leave something
     out (``...``), and repetitions of an instruction or a program.
@@ -163,7 +163,7 @@ class RoboInstruct(TaskDataModule):
         path: a ``.csv``, ``.jsonl``, ``.json`` or ``.parquet`` file, or a Hugging Face id.
         validation_share: share of the rows kept for validation.
         form: ``instruct`` (chat messages) or ``completion`` (beginning of a source file).
-        num_worlds: invented worlds a program is run in.
+        num_worlds: number of invented worlds in which a program is run.
         timeout_seconds: CPU seconds for a program in one world.
         **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
@@ -205,7 +205,7 @@ class RoboInstruct(TaskDataModule):
 
 
 def read_robo_instruct(path: str) -> Iterator[Row]:
-    """All rows of the file, as they are."""
+    """Yield all rows of the file, unchanged."""
     if not path.endswith(".csv"):
         yield from read_rows(path)
         return
@@ -216,7 +216,7 @@ def read_robo_instruct(path: str) -> Iterator[Row]:
 
 
 def usable_rows(rows: Iterator[Row]) -> list[tuple[int, str, str]]:
-    """``(row number, instruction, program)`` of the rows that can be used; programs are made runnable."""
+    """Return ``(row number, instruction, program)`` of the rows that can be used; programs are made runnable."""
     used: list[tuple[int, str, str]] = []
     seen: set[str] = set()
     for row in rows:

@@ -1,4 +1,4 @@
-"""A service robot in a given world: eight functions, a trace, and the errors they raise.
+"""A service robot in a given world: eight functions, a trace, and the errors of calls.
 
 The world is plain data: rooms, things in rooms, people in rooms with their answers. Stored names are
 regular expressions, searched (ignoring case) in the text the program passed, never the other way round: a
@@ -17,13 +17,13 @@ EVENTS = {"is_in_room": "CheckEntity", "go_to": "GoTo", "ask": "Ask", "say": "Sa
 """The names of the functions with arguments, and of their events in the trace."""
 
 FUNCTIONS = ("get_current_location", "get_all_rooms", *EVENTS)
-"""The names a robot program may call."""
+"""The names that a robot program may call."""
 
 MAX_TEXT_CHARS = 4096
-"""Longest text a call takes. No order or message is longer, and matching time grows with the length."""
+"""Longest text that a call takes. No order or message is longer, and matching time grows with the length."""
 
 MAX_TRACE_BYTES = 1_000_000
-"""A trace stops growing here, or a program that waits forever would fill the memory."""
+"""A trace stops growing at this size, since a program that waits forever would otherwise fill the memory."""
 
 Event = list[Any]
 """``[kind, value1, value2]``; ``value2`` is the list of options of an Ask, else ``None``."""
@@ -36,18 +36,18 @@ class RobotError(Exception):
 
 
 class RobotArgumentError(RobotError, TypeError):
-    """An argument of the wrong type; a robot error too."""
+    """An argument has the wrong type; this is a robot error, too."""
 
 
 def refuse(call: str, reason: str) -> NoReturn:
-    """Refuse a call, which has no effect."""
+    """Refuse a call, which then has no effect."""
     raise RobotError(f"Robot{call}Error: {reason}")
 
 
 class PlacedObject(str):
     """The label of a thing that a program placed: the program's text, taken literally.
 
-    Searched as a regular expression, it could keep the simulator busy without limit.
+    As a regular expression, this text could keep the simulator busy without limit.
     """
 
 
@@ -61,7 +61,7 @@ class RobotWithoutWorld:
         self._trace_bytes = 0
 
     def get_current_location(self) -> str:
-        """The room the robot is in."""
+        """Return the room that the robot is in."""
         return self.location
 
     def say(self, message: str) -> None:
@@ -78,11 +78,11 @@ class RobotWithoutWorld:
 
 
 class ServiceRobot(RobotWithoutWorld):
-    """One world and the robot in it; a fresh one for every run.
+    """One world and the robot in it, made anew for every run.
 
     Args:
         state: ``locations`` (list of rooms in order), ``objects`` ({room: [label]}), ``agents``
-            ({room: [{"name", "answers"}]}), ``robot_location``. Not changed.
+            ({room: [{"name", "answers"}]}), ``robot_location``. The state is not changed.
 
     Source:
         RoboEval: Hu et al. 2024, "Deploying and Evaluating LLMs to Program Service Mobile Robots",
@@ -119,7 +119,7 @@ class ServiceRobot(RobotWithoutWorld):
             compile_search(pattern)
 
     def get_all_rooms(self) -> list[str]:
-        """All rooms, in the world's order."""
+        """Return all rooms, in the world's order."""
         return list(self.locations)
 
     def is_in_room(self, entity: str) -> bool:
@@ -138,10 +138,10 @@ class ServiceRobot(RobotWithoutWorld):
         refuse("GoTo", f"no room matches {location!r}")
 
     def ask(self, person: str, question: str, options: list[Any]) -> Any:
-        """The option that answers: of the first person of that name whose answer fits an option.
+        """Return the option of the first person of that name whose answer fits an option.
 
-        An answer is a regular expression. It picks the first option it is found in; else, if it is found in
-        the question, the first option that contains "yes", otherwise the first that contains "no".
+        An answer is a regular expression. It picks the first option in which it is found. If there is none, it picks
+        the first option that contains "yes" if the question matches the answer, or otherwise "no".
         """
         self._record("Ask", question, options)
         for name, answers in self._agents_here():
@@ -186,7 +186,7 @@ def matches_stored_pattern(stored: str, text: object) -> bool:
 
 
 def refuse_unusable_arguments(function: str, arguments: Mapping[str, Any]) -> None:
-    """Raise for an argument that is no string (``options``: no list) or is too long."""
+    """Raise an error for an argument that is no string (``options``: no list) or is too long."""
     for name, value in arguments.items():
         kind = list if name == "options" else str
         if type(value) is not kind:
@@ -197,7 +197,7 @@ def refuse_unusable_arguments(function: str, arguments: Mapping[str, Any]) -> No
 
 
 def _matching_options(answer: str, question: str, options: list[Any]) -> list[Any]:
-    """The option that an answer picks, as a list of one, or of none."""
+    """Return a list of the one option that an answer picks, or an empty list."""
     direct = [option for option in options if matches_stored_pattern(answer, option)]
     if direct:
         return direct[:1]
@@ -207,10 +207,10 @@ def _matching_options(answer: str, question: str, options: list[Any]) -> list[An
 
 @lru_cache(maxsize=4096)
 def compile_search(pattern: str) -> re.Pattern[str]:
-    """The pattern for ``search``, ignoring case.
+    """Return the compiled pattern for ``search``, ignoring case.
 
-    A leading ``.*`` says nothing in a search but makes its time quadratic in the length of a text that a
-    program chose; it is left out.
+    A leading ``.*`` says nothing in a search, but makes the time quadratic in the length of a text that a
+    program chose; so that part is left out.
     """
     compiled = re.compile(pattern, re.IGNORECASE)
     idle = _NOBODY_START.match(pattern)

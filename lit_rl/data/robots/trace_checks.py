@@ -20,7 +20,7 @@ from lit_rl.data.robots.service_robot import EVENTS, compile_search
 
 KINDS = tuple(EVENTS.values())
 
-# By name: whether the first match counts, and whether the part after it is meant.
+# By name: whether the first match counts, and whether the part after that match is meant.
 _CUTS = {
     "after_first": (True, True),
     "before_first": (True, False),
@@ -44,7 +44,7 @@ def check_holds(check: Any, trace: _Trace) -> bool:
 
 
 def compile_formula(check: Any) -> Callable[[_Trace], bool]:
-    """The function of a trace that a formula is; LookupError, TypeError, ValueError or ``re.error`` if it is none."""
+    """Turn a formula into a function of a trace; LookupError, TypeError, ValueError or ``re.error`` if invalid."""
     if isinstance(check, bool):
         return lambda trace: check
     operator, arguments = check[0], check[1:]
@@ -82,9 +82,9 @@ _Matches = Callable[[Sequence[Any]], bool]
 
 
 def _acts_at_any_visit(trace: _Trace, arrives: _Matches, leaves: _Matches, acts: _Matches) -> bool:
-    """As ``act_at_first``, but for any GoTo(place) and not only for the first.
+    """Return whether an act belongs to any visit to a place; ``act_at_first`` considers only the first visit.
 
-    One pass, as a program may come and go thousands of times.
+    The trace is read in one pass, since a program may come and go thousands of times.
     """
     inside = False
     for element in trace:
@@ -92,18 +92,18 @@ def _acts_at_any_visit(trace: _Trace, arrives: _Matches, leaves: _Matches, acts:
             inside = False
         elif inside and acts(element):
             return True
-        # A text such as "hallway" leaves the hall and arrives at it, for it matches both patterns.
+        # A text such as "hallway" both leaves the hall and arrives there, since it matches both patterns.
         inside = inside or arrives(element)
     return False
 
 
 def _departure_pattern(place: str) -> list[str]:
-    """Going elsewhere: to a text that does not contain the place as a word."""
+    """Return the pattern of going elsewhere: to a text that does not contain the place as a word."""
     return ["GoTo", rf"^(?!.*\b{place}\b).*$"]
 
 
 def _compile_term(term: Any) -> Callable[[_Trace], _Trace]:
-    """The function from a trace to a part of it: strictly before or after a match, all of it if nothing matches."""
+    """Return a function from a trace to its part strictly before or after a match, or to all if nothing matches."""
     if term == "trace":
         return lambda trace: trace
     name, inner, event = term
@@ -122,7 +122,7 @@ def _compile_term(term: Any) -> Callable[[_Trace], _Trace]:
 
 
 def _compile_event(event: Any) -> _Matches:
-    """The function that says whether an element of a trace matches an event pattern."""
+    """Return the function that says whether an element of a trace matches an event pattern."""
     if len(event) not in (2, 3) or event[0] not in KINDS:
         raise ValueError(f"an event is [kind, pattern] or ['Ask', pattern, option_pattern], got {event!r}")
     text, *option = map(compile_search, event[1:])

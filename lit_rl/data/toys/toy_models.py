@@ -29,7 +29,7 @@ Numbers = tuple[int, ...]
 
 
 class NumberCodec(Codec):
-    """Prompts are the numbers of the check if the policy ``reads`` such prompts; completions are numbers."""
+    """A codec: prompts are the check's numbers if the policy ``reads`` such numbers; completions are numbers."""
 
     def __init__(self, reads: Callable[[Numbers], bool]) -> None:
         super().__init__(eos_ids=frozenset(), pad_id=0)
@@ -60,7 +60,7 @@ class NumberCodec(Codec):
 
 
 def parse_numbers(text: str) -> Numbers:
-    """The numbers of a text with spaces between them."""
+    """Return the numbers of a text with spaces between them."""
     return tuple(int(word) for word in text.split())
 
 
@@ -79,13 +79,13 @@ class ToyPolicy(Policy):
 
     @abstractmethod
     def build_model(self, generator: torch.Generator) -> nn.Module:
-        """New weights."""
+        """Build new weights."""
 
     @abstractmethod
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
-        """[N, T, V] logits of each completion token, given the prompt [N, P] and the tokens before it.
+        """Return [N, T, V] logits of each completion token, given the prompt [N, P] and the tokens before it.
 
-        Under ``weights`` such as :meth:`build_model` makes them, the policy's own by default.
+        They are computed with ``weights`` as :meth:`build_model` makes them, by default the policy's own.
         """
 
     @abstractmethod
@@ -121,7 +121,7 @@ class ToyPolicy(Policy):
         return FrozenCopy(self, self.frozen_reference, self.weights)
 
     def saves_frozen(self, name: str) -> bool:
-        """The reference is kept: it is as small as the policy."""
+        """Return True for the reference, which is as small as the policy."""
         return "frozen_reference." in name
 
     def add_reference_if_saved(self, names: Collection[str]) -> None:
@@ -155,13 +155,13 @@ class NumberDecoding(Decoding):
         return StopReason.EOS if self._policy.is_complete(prompt, ids) else None
 
     def _next_logits(self) -> Tensor:
-        """[n, V]; the last number is not there yet, and no logits depend on it."""
+        """Return [n, V] logits of the next number, which is not there yet; no logits depend on its placeholder."""
         so_far = torch.cat([self._ids, torch.zeros_like(self._prompt_ids[:, :1])], 1)
         return self._policy.logits(self._prompt_ids, so_far)[:, -1]
 
 
 class SortingPolicy(ToyPolicy):
-    """Maps a prompt of fixed length to as many numbers, each position on its own (not autoregressive).
+    """A policy that maps a prompt of fixed length to as many numbers, each on its own (not autoregressively).
 
         encoded = sum over prompt positions i of embedding[prompt[i]] @ encode[i]   [N, H]
         logits[t] = (encoded @ decode[t]) @ embedding.T                             [N, T, V]
@@ -170,8 +170,8 @@ class SortingPolicy(ToyPolicy):
         vocabulary_size: numbers 0 to V - 1.
         length: numbers in prompt and response.
         embedding_size: H.
-        embedding_std: standard deviation of the initial embedding. The lecture's is 1: logits then start with a
-            standard deviation of 5, so some answers are all but decided before the first reward.
+        embedding_std: standard deviation of the initial embedding. In the lecture it is 1: logits then start with
+            a standard deviation of 5, so some answers are all but decided before the first reward.
         init_seed: seed of the initial weights.
 
     Source:
@@ -193,7 +193,7 @@ class SortingPolicy(ToyPolicy):
         self.embedding_std = embedding_std
 
     def build_model(self, generator: torch.Generator) -> nn.Module:
-        """Embedding, one encoder matrix per prompt position, one decoder matrix per response position."""
+        """Build an embedding, one encoder matrix per prompt position and one decoder matrix per response position."""
         size = self.embedding_size
         weights = nn.ParameterDict()
         weights["embedding"] = torch.randn(self.vocabulary_size, size, generator=generator) * self.embedding_std
@@ -205,7 +205,7 @@ class SortingPolicy(ToyPolicy):
         return len(numbers) == self.length and max(numbers) < self.vocabulary_size
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
-        """[N, T, V]; earlier tokens do not matter."""
+        """Return [N, T, V] logits; earlier tokens do not matter."""
         weights = self.weights if weights is None else weights
         embedding = weights["embedding"]
         encoded = torch.einsum("nph,phk->nk", embedding[prompt_ids], weights["encode"])
@@ -231,14 +231,14 @@ class CorridorPolicy(ToyPolicy):
         self.num_cells = num_cells
 
     def build_model(self, generator: torch.Generator) -> nn.Module:
-        """A table [num_cells + 1, 2] of zeros; row 0, the goal, is never used."""
+        """Build a table [num_cells + 1, 2] of zeros; row 0, the goal, is never used."""
         return _zero_table(self.num_cells, 2)
 
     def accepts(self, numbers: Numbers) -> bool:
         return numbers[0] <= self.num_cells
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
-        """[N, T, 2]: the row of the distance before each action."""
+        """Return [N, T, 2] logits: the row of the distance before each action."""
         weights = self.weights if weights is None else weights
         logits: Tensor = weights(distances_to_goal(prompt_ids, completion_ids))
         return logits
@@ -261,10 +261,10 @@ class CorridorCritic(Critic):
         self.weights = _zero_table(num_cells, 1)
 
     def load(self, policy: Policy) -> None:
-        """Nothing to do: the table exists already."""
+        """Do nothing: the table exists already."""
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        """Values [N, T] before each action, 0 outside the mask, and [N] after the last; see :class:`Critic`."""
+        """Return values [N, T] before each action, 0 outside the mask, and [N] after the last; see :class:`Critic`."""
         mask = completions.completion_mask
         # One more column, so that the distance after the last action is included.
         actions = torch.cat([completions.completion_ids, torch.zeros_like(completions.completion_ids[:, :1])], 1)
@@ -278,7 +278,7 @@ class CorridorCritic(Critic):
 
 
 def distances_to_goal(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
-    """Distance to the goal before each action.
+    """Return the distance to the goal before each action.
 
     The corridor has ``num_cells`` cells, then the goal. Approaching takes one off the distance; going the other
     way adds one, but not past the wall at the far end. Actions after the goal was reached have no effect.

@@ -47,12 +47,12 @@ class SortingReward(RewardTerm):
 
 
 class CorridorReward(RewardTerm):
-    """1 at the goal, earned by the action that reached it; 0 if the walk ended elsewhere."""
+    """A reward of 1 for the action that reached the goal; 0 if the walk ended elsewhere."""
 
     default_name = "corridor"
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions; a span on the last action where the goal was reached."""
+        """Return scores of all N completions, with a span on the last action if the goal was reached."""
         scores = []
         walks = zip(completions.problems, last_turn_ids(completions), completions.token_byte_spans, strict=True)
         for problem, actions, spans in walks:
@@ -67,6 +67,6 @@ class CorridorReward(RewardTerm):
 
 
 def last_turn_ids(completions: Completions) -> list[list[int]]:
-    """The sampled ids of the last turn of each row."""
+    """Return the sampled ids of the last turn of each row."""
     rows = zip(completions.completion_ids.tolist(), completions.turns, strict=True)
     return [ids[turns[-1].start : turns[-1].end] for ids, turns in rows]

@@ -22,13 +22,13 @@ STAY_AWAY, APPROACH = 0, 1
 
 
 def numbers_of(problem: Problem) -> tuple[int, ...]:
-    """The numbers of a toy problem."""
+    """Return the numbers of a toy problem."""
     assert problem.check.numbers is not None
     return problem.check.numbers
 
 
 def sort_distance(prompt: Sequence[int], response: Sequence[int]) -> int:
-    """Number of positions where the response equals the sorted prompt; missing positions count as wrong.
+    """Return the number of positions where the response equals the sorted prompt; missing positions count as wrong.
 
     Example:
         >>> sort_distance([3, 1, 0, 2], [0, 3, 1, 2])
@@ -38,9 +38,9 @@ def sort_distance(prompt: Sequence[int], response: Sequence[int]) -> int:
 
 
 def sort_inclusion_ordering(prompt: Sequence[int], response: Sequence[int]) -> int:
-    """One point for each number of the prompt that occurs in the response, one for each ordered pair of neighbours.
+    """Give one point for each prompt number that occurs in the response, and one for each ordered pair of neighbours.
 
-    Gives more partial credit than :func:`sort_distance`: 0 to 2n - 1 for a response of n numbers.
+    This gives more partial credit than :func:`sort_distance`: 0 to 2n - 1 for a response of n numbers.
 
     Example:
         >>> sort_inclusion_ordering([3, 1, 0, 2], [0, 3, 1, 2])
@@ -54,7 +54,7 @@ def sort_inclusion_ordering(prompt: Sequence[int], response: Sequence[int]) -> i
 class Corridor(TaskDataModule):
     """Walk to the goal from each starting cell. With one cell and one step it is a single binary choice.
 
-    A completion is a row of actions, 1 towards the goal and 0 away from it. It ends at the goal, which pays 1,
+    A completion is a row of actions, 1 towards the goal and 0 away from it. It ends at the goal, which gives 1,
     or after the sampling's ``max_tokens``. With discount ``gamma`` the value of distance d under the best
     policy is ``gamma ** (d - 1)``.
 
@@ -85,7 +85,7 @@ class Corridor(TaskDataModule):
 
 
 def corridor_problem(num_cells: int, start: int) -> Problem:
-    """Walk to the goal from ``start`` steps away.
+    """Return the problem of walking to the goal from ``start`` steps away.
 
     Example:
         >>> corridor_problem(5, 2).reference
@@ -133,7 +133,7 @@ class Sorting(TaskDataModule):
 
 
 def sorting_problem(prompt: Sequence[int]) -> Problem:
-    """Sort these numbers.
+    """Return the problem of sorting these numbers.
 
     Example:
         >>> sorting_problem([3, 1, 2]).reference
