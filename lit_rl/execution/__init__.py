@@ -1,4 +1,4 @@
-"""Running untrusted programs. Imports nothing outside the standard library."""
+"""Run untrusted programs. This package imports nothing outside the standard library."""
 
 from lit_rl.execution.checks import AssertTests as AssertTests
 from lit_rl.execution.checks import CallTests as CallTests

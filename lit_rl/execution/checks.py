@@ -1,7 +1,7 @@
 """Checks: plain data that says how a program is judged.
 
-A check says what a correct program does; it never runs anything itself. Checks are small frozen
-dataclasses of plain data: they pickle, compare and cross process and machine borders.
+A check says what a correct program does; it never runs anything itself. Checks are small frozen dataclasses of plain
+data, which can be pickled, compared, and sent to other processes and machines.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from lit_rl.execution.wire.value_text import value_text
 Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
 MAX_COMPILATIONS = 3
-_MAX_EXPECTED = 10**sys.int_info.default_max_str_digits  # the longest that Python reads from a text
-_OF_DRIVERS = "values of JSON (arguments: integers below 2**53, finite numbers; in C no lists and no dicts)"
+_MAX_EXPECTED = 10**sys.int_info.default_max_str_digits  # Python reads no larger int from a text
+_OF_DRIVERS = "JSON values (arguments hold only integers below 2**53 and finite numbers, in C no lists and no dicts)"
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class AssertTests(Check):
     """Python test code that uses the program's functions: HumanEval's ``check(candidate)``, MBPP's asserts.
 
     Args:
-        test: source of the tests. With ``entry_point`` set and a function ``check`` defined here, the
-            supervisor calls ``check(<entry point>)`` after the tests were defined.
+        test: source of the tests. If ``entry_point`` is set and the source defines a function ``check``, the
+            supervisor calls ``check(<entry point>)`` after the source has run.
         entry_point: the function under test; ``None`` for bare asserts.
         timeout_seconds: CPU seconds for the program and its tests together.
         in_place: let calls change the tests' lists, dicts and sets. If off, a call gets copies.
         allow_objects: let the program's classes decide ``==``, ``<``, ``bool`` and ``hash`` of their objects.
-            Only for tests that need it: a class can claim to equal anything. If off, such an object equals
-            only itself, and plain results of its operators may count as no evidence (docs/sandbox.md, Asserts).
+            Set this only for tests that need it: a class can claim to equal anything. If off, such an object
+            equals only itself, and plain results of its operators may be no evidence (docs/sandbox.md, Asserts).
     """
 
     test: str
@@ -62,29 +62,29 @@ class AssertTests(Check):
 
     @property
     def wall_budget_seconds(self) -> float:
-        """Program and tests share one limit."""
+        """Most wall seconds for the program and its tests, which share one limit."""
         return wall_limit(self.timeout_seconds)
 
 
 @dataclass(frozen=True)
 class CallTests(Check):
-    """Calls of one function with the value each must return, compared outside the program's process.
+    """Calls of one function, each with the value that it must return; they are compared outside the program's process.
 
     Args:
         cases: ``((args, expected), ...)``: a tuple of positional arguments and the expected value, both plain
-            data (None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict); in languages other
-            than Python, what JSON holds: tuples become lists, and keys of dicts texts; C takes no lists and no dicts.
-        entry_point: name of the function, or ``Class.method`` (the instance is built without arguments; not in C and
-            Go).
+            data (None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict). Other languages than
+            Python get JSON: tuples become lists, and keys of dicts become texts; C takes no lists and no dicts.
+        entry_point: name of the function, or ``Class.method`` (not in C and Go), which is called on an instance that
+            is built without arguments.
         timeout_seconds: CPU seconds for one case.
         tolerance: largest difference between floats, absolute or relative, that still counts as equal.
         as_json: compare as JSON stores values, at any depth: a tuple equals a list of the same items, and a key of a
-            dict its text.
+            dict equals its text.
         in_list: also accept a list with the expected value as its only item.
         in_place: compare the expected value with the first argument after the call, not with the result.
-        as_evalplus: compare as EvalPlus does, whatever else is set: equal, or of the same type with numbers that differ
-            by at most ``tolerance`` and 1e-7 of the expected one. If ``tolerance`` is 0, 1e-6 is used for an expected
-            float, or a flat list or tuple of nothing but floats.
+        as_evalplus: compare as EvalPlus does, whatever else is set: values match if they are equal, or of the same type
+            with numbers that differ by at most ``tolerance`` plus 1e-7 of the expected number. If ``tolerance`` is 0,
+            1e-6 is used for an expected float, and for a flat list or tuple that holds only floats.
         language: what the program is written in.
         shared_timeout: give all cases together the seconds of one case.
     """
@@ -105,10 +105,10 @@ class CallTests(Check):
     def __post_init__(self) -> None:
         names = str(self.entry_point).split(".")
         is_function = all(map(str.isidentifier, names)) and (len(names) == 1 or self.language not in ("c", "go"))
-        _check_fields(self, entry_point=(is_function, "a function or Class.method (a function in C and Go)"))
+        _check_fields(self, entry_point=(is_function, "a function or Class.method (in C and Go only a function)"))
         for index, case in enumerate(self.cases):
             is_call = isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)
-            wanted, remedy = "(arguments, expected), of which the arguments are a tuple", "f(2) == 4 is ((2,), 4)"
+            wanted, remedy = "(arguments, expected) with a tuple of arguments", "write f(2) == 4 as ((2,), 4)"
             if is_call and self.language != "python":
                 is_flat = self.language != "c" or not any(isinstance(one, list | tuple | dict) for one in case[0])
                 is_call = is_flat and _is_json(case[0], False) and _is_json(case[1], True)
@@ -120,19 +120,19 @@ class CallTests(Check):
 
     @property
     def num_limits(self) -> int:
-        """Multiple of the seconds of a case that a program may use."""
+        """Number by which ``timeout_seconds`` is multiplied to limit a whole program."""
         return 1 if self.shared_timeout else len(self.cases)
 
     @property
     def wall_budget_seconds(self) -> float:
-        """One limit per case, and one per run of the compiler, which is retried."""
+        """Most wall seconds: one limit per case, and one per run of the compiler, which is retried."""
         compiling = 0.0 if self.language == "python" else MAX_COMPILATIONS * wall_limit(COMPILE_SECONDS)
         return self.num_limits * wall_limit(self.timeout_seconds) + compiling
 
 
 @dataclass(frozen=True)
 class Checker:
-    """A program that judges outputs, for tasks with many right outputs. Its protocol is testlib's.
+    """A program that judges outputs by testlib's protocol, for tasks with many right outputs.
 
     A checker gets the names of three files as arguments: the input, the program's output, and the right answer. The
     exit status is 0 for a right output, 1 or 2 for a wrong output, 3 if the checker cannot tell, or 7 for points: the
@@ -164,7 +164,7 @@ class StdioTests(Check):
     """Whole programs that read stdin and write stdout.
 
     Args:
-        cases: ``((stdin, expected_stdout), ...)``; a tuple of texts as expected output accepts any of them.
+        cases: ``((stdin, expected_stdout), ...)``; if the expected output is a tuple of texts, any of them is accepted.
         language: what the program is written in.
         timeout_seconds: CPU seconds for one case.
         compare: ``lines``: line by line, ignoring trailing white space. ``decimals``: line by line, ignoring white
@@ -174,9 +174,9 @@ class StdioTests(Check):
         tolerance: for ``tokens``, the largest difference that counts as equal: absolute, or relative to an
             expected number with a fraction or an exponent; only absolute if the expected number is an integer.
         checker: judges outputs in place of ``compare``; it must accept each expected output.
-        grades: ``((name, number of cases), ...)``: groups of cases, in their order. Each has a score in the outcome,
-            that of its worst case: 1 if it passed, else 0 or the share of the expected output's points that the
-            checker gave.
+        grades: ``((name, number of cases), ...)``: groups of cases, in the order of ``cases``. The score of a group is
+            that of its worst case: 1 if the case passed. If it failed, the score is 0 or, with a checker, the share of
+            the expected output's points that the checker gave.
         stop_at_failure: run no case after the first that fails; the verdict is the same, and scores count cases that
             did not run as failed.
     """
@@ -200,27 +200,27 @@ class StdioTests(Check):
             compare=(self.compare in rules, f"one of {', '.join(rules)}"),
             grades=(
                 not self.grades or (is_whole and len(counts) == len(self.grades)),
-                f"different names with numbers of cases, {len(self.cases)} together",
+                f"different names, each with a number of cases, {len(self.cases)} cases together",
             ),
         )
         for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])):
-                wanted = "two texts (or a tuple of accepted outputs as the second)"
+                wanted = "two texts (the second may be a tuple of accepted outputs)"
                 raise ArgumentError(f"StdioTests.cases[{index}]", wanted, value_text(case))
 
     @property
     def defines(self) -> str | None:
-        """The main function, if the language requires one."""
+        """Name of the main function, if the language requires one."""
         return LANGUAGES[self.language].main
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """Names of the groups of cases; ``points`` for all cases of a checker without groups."""
+        """Names of the groups of cases; only ``points`` if there is a checker and no group."""
         return tuple(name for name, _ in self.grades) or (() if self.checker is None else ("points",))
 
     @property
     def wall_budget_seconds(self) -> float:
-        """One limit per case, per output that is checked, and per run of the compiler, which is retried."""
+        """Most wall seconds: a limit per case, per checked output, and per run of the compiler, which is retried."""
         compiled = [self.language, *([] if self.checker is None else [self.checker.language])]
         compiling = len(compiled) - compiled.count("python")
         checked = sum(1 if isinstance(expected, str) else len(expected) for _, expected in self.cases)
@@ -229,15 +229,15 @@ class StdioTests(Check):
 
 
 UNIT_TESTS: tuple[Language, ...] = ("cpp", "javascript", "java", "go", "rust")
-"""Languages with a driver for tests."""
+"""Languages with a driver for unit tests."""
 
 
 @dataclass(frozen=True)
 class UnitTests(Check):
     """Tests that are compiled with the program and share its process, as HumanEval-X and MultiPL-E have them.
 
-    For evaluation: a secret that is sent after the last test proves a pass. A program that ends early has failed, but
-    a program that looks for the secret can send it. Train with ``StdioTests`` or ``CallTests``.
+    Use this check for evaluation: a secret, sent after the last test, proves a pass. A program that ends early fails,
+    but a program that looks for the secret can send it. For training, use ``StdioTests`` or ``CallTests``.
 
     Args:
         test: source of the tests: a ``main`` in C++, ``Main.main`` in Java, statements in JavaScript, functions
@@ -261,18 +261,18 @@ class UnitTests(Check):
 
     @property
     def num_tests(self) -> int:
-        """One: tests that share a process pass together."""
+        """Always 1: tests that share a process pass together."""
         return 1
 
     @property
     def wall_budget_seconds(self) -> float:
-        """One limit for all tests, and one per run of the compiler, which is retried when it fails."""
+        """Most wall seconds: one limit for all tests, and one per run of the compiler, which is retried if it fails."""
         return wall_limit(self.timeout_seconds) + MAX_COMPILATIONS * wall_limit(COMPILE_SECONDS)
 
 
 @dataclass(frozen=True)
 class ReferenceText(Check):
-    """No execution: the completion is compared with a reference by reward terms.
+    """Check that runs nothing: reward terms compare the completion with a reference.
 
     Args:
         text: the reference.
@@ -292,7 +292,7 @@ class TokenTarget(Check):
     """The check of a toy task: no program runs; policy and reward read ``data`` and the sampled ids.
 
     Args:
-        data: whatever the toy needs, plain data.
+        data: plain data that the toy task needs.
     """
 
     data: tuple[int, ...] = field(default=())
@@ -304,7 +304,7 @@ class TokenTarget(Check):
     def extract(
         self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
     ) -> ExtractedProgram | None:
-        """No program: the completion is numbers."""
+        """Return ``None``, because the completion consists of numbers and holds no program."""
         return None
 
 
@@ -313,14 +313,14 @@ def _check_fields(check: Any, languages: Sequence[str] = get_args(Language), **r
 
     Args:
         check: its ``cases`` may be a list, which becomes a tuple.
-        languages: that it takes.
-        **rules: by the name of a further field, whether its value is right, and what is.
+        languages: the languages that the check takes.
+        **rules: for each further field, by name: whether its value is right, and a description of right values.
     """
     if isinstance(getattr(check, "cases", None), list):
         object.__setattr__(check, "cases", tuple(check.cases))
     cases, seconds = getattr(check, "cases", ("",)), check.timeout_seconds
     rules |= {
-        "cases": (isinstance(cases, tuple) and len(cases) > 0, "a tuple of at least one"),
+        "cases": (isinstance(cases, tuple) and len(cases) > 0, "a tuple of at least one case"),
         "timeout_seconds": (
             isinstance(seconds, int | float) and 0 < seconds < math.inf,
             "a finite number of seconds above 0",
@@ -333,7 +333,7 @@ def _check_fields(check: Any, languages: Sequence[str] = get_args(Language), **r
 
 
 def _is_json(value: object, is_expected: bool) -> bool:
-    """Return whether every language reads a value from JSON alike; only expected values may hold larger numbers."""
+    """Return whether all languages read a value from JSON alike; only expected values may hold larger numbers."""
     if isinstance(value, dict):
         return not any(isinstance(key, tuple) for key in value) and _is_json([*value, *value.values()], is_expected)
     if isinstance(value, list | tuple):
@@ -354,7 +354,7 @@ def _is_expected(expected: object) -> bool:
 
 
 def _is_text(text: object) -> bool:
-    """Return whether a program can read or print a value: text that encodes as UTF-8, apart from escaped bytes."""
+    """Return whether a value is a text that a program can read or print: UTF-8, apart from escaped bytes."""
     if not isinstance(text, str):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Fenced blocks in a completion: their fences, without those in thoughts."""
+"""Fences of the fenced blocks in a completion, without the fences inside thoughts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _split_words(text: str) -> frozenset[str]:
 
 
 TAGS_OF = {name: _split_words(spec.tags) for name, spec in LANGUAGES.items()}
-TAGS_OF["c"] = TAGS_OF["cpp"] = TAGS_OF["c"] | TAGS_OF["cpp"]  # people mark either with either
+TAGS_OF["c"] = TAGS_OF["cpp"] = TAGS_OF["c"] | TAGS_OF["cpp"]  # people mark C with C++'s tags and the reverse
 PROSE_TAGS = _split_words(
     "text txt plain plaintext output out input stdin stdout console terminal shell sh bash zsh fish cmd bat "
     "powershell ps1 shellsession session pycon traceback error log json yaml yml toml ini csv xml html diff patch "
@@ -28,7 +28,7 @@ OTHER_TAGS = _split_words(
 CONTAINER_TAGS = _split_words("markdown md mdx rst")
 KNOWN_TAGS = PROSE_TAGS.union(OTHER_TAGS, CONTAINER_TAGS, *TAGS_OF.values())
 
-MAX_FENCES = 4096  # in a text with more, only the last ones are read
+MAX_FENCES = 4096  # in a text with more fences, only the last ones are read
 _MAX_QUOTED = 8  # closing tags of thoughts that are tried until one lies outside a program
 _BLANK = re.compile("[ \t\r\n\ufeff]*+")
 _MARK = re.compile("```|~~~")
@@ -39,15 +39,15 @@ _LATER_THOUGHT = re.compile(r"^[ \t]*<(think|thinking|thought)>", re.IGNORECASE 
 _THOUGHT_ENDS = re.compile(r"^[ \t]*</(?:think|thinking|thought)>", re.IGNORECASE | re.MULTILINE)
 _THOUGHT_CLOSES = re.compile(r"</(?:think|thinking|thought)>", re.IGNORECASE)
 ENDS_IN_THOUGHT = re.compile(r"<(?:think|thinking|thought)>\s*\Z", re.IGNORECASE)
-"""The end of a prompt that opens a thought, so that the completion begins inside it."""
+"""Pattern for the end of a prompt that opens a thought, so that the completion begins inside the thought."""
 
 
 @dataclass(frozen=True)
 class Fence:
     """A line that opens or closes a block: its backticks or tildes, and the first word after them in lower case.
 
-    A block that ends here ends at ``start``; one that begins here begins at ``end``. ``indent`` counts a list's bullet
-    too. A mark at the end of a line of code only closes a block.
+    A block that the fence closes ends at ``start``; a block that it opens begins at ``end``. ``indent`` includes the
+    bullet of a list. A mark at the end of a line of code only closes a block.
     """
 
     mark: str
@@ -59,9 +59,9 @@ class Fence:
     closes: bool = False
 
     def ended_by(self, other: Fence) -> bool:
-        """Return whether another fence can be the end of the block that this one opens.
+        """Return whether another fence can be the end of the block that this fence opens.
 
-        A fence with a known tag ends it too: its author forgot to close the first block.
+        A fence with a known tag also ends the block: the author forgot to close it.
         """
         if other.closes:
             same = other.mark[0] == self.mark[0] and len(other.mark) >= len(self.mark)
@@ -70,13 +70,13 @@ class Fence:
 
 
 def answer_start(text: str, in_thought: bool = False, is_quoted: Callable[[int], bool] = lambda _: False) -> int:
-    """Index of the first character after a byte order mark and leading thoughts; ``len(text)`` if all is thought.
+    """Return the index of the first character after a byte order mark and thoughts; ``len(text)`` if all is thought.
 
     Args:
-        text: of the completion.
-        in_thought: whether the prompt ends in a thought that it opened, as chat templates of thinking models do. Then
-            nothing is an answer before the thought ends. Otherwise an end of a thought without a beginning counts too.
-        is_quoted: whether the closing tag at a character is a part of a program, as in a docstring.
+        text: the completion.
+        in_thought: whether the prompt ends inside a thought that it opened, as chat templates of thinking models do.
+            Then the answer begins after the thought. If off, a closing tag without an opening tag also ends a thought.
+        is_quoted: returns whether the closing tag at a character is part of a program, as in a docstring.
     """
     if in_thought:
         closing = _THOUGHT_CLOSES.search(text)
@@ -99,7 +99,7 @@ def answer_start(text: str, in_thought: bool = False, is_quoted: Callable[[int],
 
 def find_fences(text: str, start: int) -> list[Fence]:
     """Find the fences in a text, starting at a given character and skipping those inside thoughts."""
-    thoughts, place = [], start  # closed ones after the start of the answer, each at the start of a line
+    thoughts, place = [], start  # closed thoughts in the answer, each at the start of a line
     while found := _LATER_THOUGHT.search(text, place):
         place = text.find(f"</{found[1]}>", found.end())
         if place < 0:
@@ -130,7 +130,7 @@ def _parse_fence(text: str, first: int, last: int) -> Fence | None:
         word = _TAG.match(info)
         tag = word[0] if word else ""
         return Fence(found["mark"], len(found["indent"]), tag, first, behind, closes=not info)
-    # ``Answer: ```python`` opens a block, ``return x``` `` closes one; only where the line has no other mark.
+    # ``Answer: ```python`` opens a block, ``return x``` `` closes one, if the line has no other mark.
     head, mark, info = line.partition("```")
     if not mark or "```" in info.lstrip("`"):
         return None

@@ -1,6 +1,6 @@
-"""The sandbox's interface: checks, the outcomes of programs under them, and the runner that judges.
+"""The sandbox's interface: checks, the outcomes of programs under a check, and the runner that judges programs.
 
-Checks and outcomes travel between the trainer and its supervisors. Both are ours, so they are pickled.
+Checks and outcomes travel pickled between the trainer and its supervisors, since both processes run our own code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_LINE_LENGTH = 100
 
 
 class Verdict(StrEnum):
-    """The end of a program. ``infrastructure_failure`` means that the program could not be judged.
+    """Result of judging a program. ``infrastructure_failure`` means that the program could not be judged.
 
     ``no_program`` means that nothing was run: there is no program, or the task only compares texts.
     """
@@ -44,7 +44,7 @@ class Verdict(StrEnum):
 
 
 CHECKER_FAILED = "CheckerFailed"
-"""Exception type of an outcome whose checker failed on the program's output, see ``Checker``."""
+"""Exception type in an outcome if the checker failed on the program's output; see ``Checker``."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class FailedCase:
     Texts are for readers and for feedback; no verdict depends on them. ``actual`` is what the program claims.
 
     Args:
-        number: 1-based number of the case, in the order in which they ran.
+        number: 1-based number of the case, in the order in which the cases ran.
         call: the call that was made, the standard input, or the source of the assert, as ``kind`` says.
-        expected: the expected value or output, or the source of an assert that asks for something else.
+        expected: the expected value or output; the source of the assert if it asks for more than equality with a value.
         actual: the value that came back, or what was printed.
-        kind: what ``call`` is.
+        kind: which of these three ``call`` is.
     """
 
     number: int
@@ -68,10 +68,10 @@ class FailedCase:
     kind: Literal["call", "input", "assert"] = "call"
 
     def line(self, actual: str = "") -> str:
-        """The case in one line of at most 100 characters.
+        """Return the case as one line of at most 100 characters.
 
         Args:
-            actual: shown if no value came back, such as an exception's name.
+            actual: text to show if no value came back, such as the name of an exception.
 
         Example:
             >>> FailedCase(1, "f(3)", "5", "6").line()
@@ -88,20 +88,20 @@ class Outcome:
     Args:
         verdict: the whole program's verdict; ``passed`` only if every case passed.
         cases: one verdict per test case that was started, in order.
-        scores: graded stages by name, each in [0, 1] (checks with stages only).
+        scores: score of each stage by name, in [0, 1] (only for checks with stages).
         stdout: tail of what the program printed.
         stderr: tail of its standard error, or our own message for an infrastructure failure.
-        exception_type: name of the exception that ended it, e.g. ``ZeroDivisionError``.
-        line: 1-based line *in the program* where it failed, where that is known.
+        exception_type: name of the exception that ended the program, e.g. ``ZeroDivisionError``.
+        line: 1-based line *of the program* in which it failed; ``None`` if the line is not known.
         cpu_seconds: CPU time of the program.
         wall_seconds: wall time of the program.
         robot_verdict: ``success``, ``completion_error``, ``robot_execution_error`` or ``python_error``
             (robot checks only).
         traces: one list of ``[kind, value1, value2]`` per robot test that was started.
         exception_message: text of the exception as the program reported it, at most 500 characters.
-        failed_case: the first case that did not pass; ``None`` if no case was run or it is not known which.
-        module_line: line at the top level of a Python program that was running when an exception ended it; ``None`` if
-            the program had run to its end, and a call of the tests failed.
+        failed_case: the first case that did not pass; ``None`` if no case was run or the failed case is not known.
+        module_line: top-level line of a Python program that was running when an exception ended the program; ``None``
+            if the program had run to its end and a call by the tests failed.
     """
 
     verdict: Verdict
@@ -130,29 +130,29 @@ WALL_SLACK_SECONDS = 1.0
 
 
 def wall_limit(cpu_seconds: float) -> float:
-    """Wall-clock limit, in seconds, of a program that may use this many CPU seconds."""
+    """Return the wall-clock limit, in seconds, of a program that may use ``cpu_seconds`` of CPU time."""
     return WALL_FACTOR * cpu_seconds + WALL_SLACK_SECONDS
 
 
 class FaultyCheck(UsageError):
-    """A check that cannot judge any program; found before a program runs, and the same for every program."""
+    """A check cannot judge any program; the fault is found before a program runs and holds for every program."""
 
 
 class Check:
     """Plain data that says how a program is judged.
 
-    A kind of check is a frozen dataclass that inherits from this class, and a judge. ``judged_by`` names the judge as
-    ``"package.module:function"``; the function is called in the process that judges, as
-    ``function(client, program, check)``, and returns an ``Outcome``. The module of a check must be importable there: it
-    is found on the trainer's ``sys.path``, and should import from ``lit_rl.execution.checks``, not from
-    ``lit_rl.execution``. ``docs/sandbox.md`` has an example.
+    A kind of check has two parts: a frozen dataclass that inherits from this class, and a judge. ``judged_by`` names
+    the judge as ``"package.module:function"``. The process that judges calls ``function(client, program, check)``,
+    which returns an ``Outcome``. That process must be able to import the module of the check: it searches the trainer's
+    ``sys.path`` for the module, which should import from ``lit_rl.execution.checks``, not from ``lit_rl.execution``.
+    ``docs/sandbox.md`` has an example.
     """
 
     judged_by: ClassVar[str] = ""
 
     @property
     def runs_program(self) -> bool:
-        """True if judging it runs a program. Otherwise the completion is only read by reward terms."""
+        """True if judging the check runs a program. Otherwise only reward terms read the completion."""
         return bool(self.judged_by)
 
     @property
@@ -167,17 +167,17 @@ class Check:
 
     @property
     def num_tests(self) -> int:
-        """Number of tests that can be passed one by one: its ``cases``; 0 if the check is judged in another way."""
+        """Number of tests that can be passed one by one: the number of ``cases``; 0 for a check without ``cases``."""
         return len(getattr(self, "cases", ()))
 
     @property
     def wall_budget_seconds(self) -> float:
-        """Most wall seconds that judging one program can take: ``timeout_seconds`` of the CPU for each test."""
+        """Most wall seconds that judging one program can take, with ``timeout_seconds`` of CPU time for each test."""
         return self.num_tests * wall_limit(getattr(self, "timeout_seconds", 0.0))
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """Names of the scores in its outcomes, for checks that judge in stages."""
+        """Names of the scores in the outcomes of a check that judges in stages; empty for all other checks."""
         return ()
 
     @property
@@ -193,22 +193,22 @@ class Check:
     def extract(
         self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
     ) -> ExtractedProgram | None:
-        """The program in a completion, or ``None`` if there is none; see :func:`lit_rl.execution.extract_program`."""
+        """Return a completion's program, or ``None`` if it has none; see :func:`lit_rl.execution.extract_program`."""
         return extract_program(text, wanted or Wanted(self.language, self.defines), extraction)
 
 
-_ALWAYS_SERIALISABLE_BYTES = 200  # whatever marshal writes in fewer bytes is within all limits, as most values are
+_ALWAYS_SERIALISABLE_BYTES = 200  # a value that marshal writes in fewer bytes, as most are, is within all limits
 _WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twice is written twice
 
 
 def require_serialisable(value: Any, where: str) -> None:
-    """Raise ValueError if no program could return, or be given, a value: it is too large or too deep to be carried."""
+    """Raise ValueError if a value is too large or too deep to be passed to a program or returned by one."""
     try:
         if len(marshal.dumps(value, _WITHOUT_REFERENCES)) < _ALWAYS_SERIALISABLE_BYTES:
             return
         is_marshalled = True
     except ValueError:
-        is_marshalled = False  # of another type, or nested too deep
+        is_marshalled = False  # a type that marshal does not know, or nested too deep
     try:
         if is_marshalled:
             plain.dumps(value)
@@ -218,11 +218,11 @@ def require_serialisable(value: Any, where: str) -> None:
         reason = plain.TOO_DEEP if isinstance(error, RecursionError) else error
         raise UsageError(f"{where} cannot be carried: {reason}") from None
     except TypeError:
-        return  # no copy can be made of it: it is not plain data, and equals no answer
+        return  # a value that cannot be copied is not plain data, and equals no answer
 
 
 def require_program(program: object, check: object) -> None:
-    """Raise ArgumentError unless these are a program's text and a check, which are easily swapped."""
+    """Raise ArgumentError unless ``program`` is a text and ``check`` is a check; the two are easily swapped."""
     if not isinstance(program, str) or not isinstance(check, Check):
         given = f"{short_repr(program, 60)} and {short_repr(check, 60)}"
         remedy = "swap the two" if isinstance(program, Check) else ""
@@ -231,14 +231,14 @@ def require_program(program: object, check: object) -> None:
 
 
 class ProgramRunner(TypedArguments, ABC):
-    """Judges programs. A module takes a runner, or a way to build one, and closes at the end what it started."""
+    """Runner that judges programs. A module takes a runner or a way to build one, and closes the runner it started."""
 
     @abstractmethod
     def submit(self, program: str, check: Check) -> Future[Outcome]:
         """Start judging a program; the future never raises for what the program does."""
 
     def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:
-        """Judge several programs; outcomes in the same order. Raises what ``submit`` and its futures raise."""
+        """Judge several programs; return outcomes in the same order, or raise what ``submit`` and its futures raise."""
         return [future.result() for future in [self.submit(program, check) for program, check in programs]]
 
     @abstractmethod
@@ -247,7 +247,7 @@ class ProgramRunner(TypedArguments, ABC):
 
     @property
     def is_running(self) -> bool:
-        """True if the runner holds processes now; whoever started them closes them."""
+        """True if the runner holds processes now; whoever started the runner closes it."""
         return False
 
     def reopen(self) -> None:
@@ -265,13 +265,13 @@ _HEADER = struct.Struct("=I")
 
 
 def send_message(connection: socket.socket, message: Any) -> None:
-    """One pickled message with its length before it. Only trainer and supervisor talk this way."""
+    """Send a pickled message, preceded by its length; only the trainer and its supervisors talk this way."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     connection.sendall(_HEADER.pack(len(data)) + data)
 
 
 def receive_message(connection: socket.socket) -> Any:
-    """The next message."""
+    """Return the next message."""
     (length,) = _HEADER.unpack(_receive_exactly(connection, _HEADER.size))
     return pickle.loads(_receive_exactly(connection, length))
 

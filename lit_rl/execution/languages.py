@@ -1,6 +1,6 @@
-"""Languages that programs are written in, one row each: how they are found, built, started and read.
+"""Languages that programs are written in; a row per language says how programs are found, built, started and read.
 
-A row is data. Adding a language is adding a row here and its name to ``Language``; a driver in
+A row is data. To add a language, add a row here and the language's name to ``Language``. A driver in
 ``program_side/drivers`` is only needed for checks that call functions.
 """
 
@@ -20,7 +20,7 @@ from typing import Literal, get_args
 Language = Literal["python", "c", "cpp", "javascript", "java", "go", "rust"]
 
 THREAD_STACK = 16 << 20
-"""Bytes of the stack of each thread of a runtime, which are counted as used where memory is counted by use."""
+"""Bytes of stack for each thread of a runtime; they count as used where memory is counted by use."""
 
 ARTEFACT = "/proc/self/fd/4"
 """Name under which a runtime reads the program, which has no name in the file system."""
@@ -41,33 +41,33 @@ _NODE_ENVIRONMENT = (("UV_THREADPOOL_SIZE", "2"), ("OPENSSL_CONF", "/dev/null"))
 
 @dataclass(frozen=True)
 class LanguageSpec:
-    """A row of the table. Commands name ``{program}``, ``{home}``, ``{memory}`` (MiB), ``{artefact}``.
+    """A row of the table; its commands may name ``{program}``, ``{home}``, ``{memory}`` (MiB) and ``{artefact}``.
 
     Args:
-        title: its name in prose.
+        title: the language's name in prose.
         command: the program that must be installed.
-        package: Debian's package that has it.
-        wheel: folder of a Python package that may have it, searched before the system's.
+        package: Debian's package that has the command.
+        wheel: folder of a Python package that may have the command; searched before the system's folders.
         file: name of a program's source file, and of the program in messages.
-        tags: what a fenced block in it is marked with.
-        looks: pattern of a line that only its programs have, to recognise a block without a tag.
+        tags: words that mark a fenced block as one in this language.
+        looks: pattern of a line that only programs in this language have, to recognise a block without a tag.
         good: a program that every working installation runs, and which prints ``good``.
-        comment: what begins a comment that ends with the line.
+        comment: characters that begin a comment which ends with the line.
         main: name of the function that a whole program must define.
         builds: commands that turn the source file into ``artefact``; none where the source itself is run.
         builds_beside: commands that build the program together with a driver, if they differ from ``builds``.
-        artefact: file that they leave; a folder becomes a jar.
-        run: command that runs the artefact; empty where it is an executable.
-        calls: command that runs it with ``{driver}``, which makes calls; empty where the driver is compiled.
+        artefact: file that the build leaves; a folder becomes a jar.
+        run: command that runs the artefact; empty if the artefact is an executable.
+        calls: command that runs the artefact with ``{driver}``, which makes calls; empty if the driver is compiled.
         checks: command that parses the artefact and does not run it, for runtimes that compile as they start.
         error: pattern of an error message, with the groups ``type`` and ``message``.
-        needs: languages whose tools its own tools start.
+        needs: languages whose tools this language's own tools start.
         parts: programs that the command names when it is asked with ``-print-prog-name=``.
-        executables: further programs that a build starts; patterns.
-        folders: further files and folders that its tools read; patterns.
+        executables: patterns of further programs that a build starts.
+        folders: patterns of further files and folders that the tools read.
         home: command that prints ``{home}``; by default that is the folder two levels above the command.
-        environment: variables of build and run.
-        reserves: the runtime reserves more address space than it uses, so memory is counted as it is written to.
+        environment: environment variables of builds and runs.
+        reserves: whether the runtime reserves more address space than it uses; memory counts when it is written to.
     """
 
     title: str
@@ -97,13 +97,13 @@ class LanguageSpec:
 
     @cached_property
     def place_pattern(self) -> re.Pattern[str]:
-        """The place that a diagnostic or a traceback names; its first group is the line."""
+        """Pattern of a place that a diagnostic or a traceback names; its first group is the line."""
         return re.compile(rf"\b{re.escape(self.file)}(?::|:? line | on line |\()(\d{{1,9}})")
 
     def find_program_line(self, text: str, num_lines: int) -> int | None:
-        """The first line of the program that a text names; ``None`` for lines that it has not."""
+        """Return the first line of the program that a text names; ``None`` if the text names no line of the program."""
         found = [place for place in self.place_pattern.finditer(text) if 0 < int(place[1]) <= num_lines]
-        with_column = (place for place in found if re.match(r":\d", text[place.end() :][:2]))  # not of an include
+        with_column = (place for place in found if re.match(r":\d", text[place.end() :][:2]))  # no include's line
         best = next(with_column, found[0] if found else None)
         return int(best[1]) if best else None
 
@@ -130,7 +130,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         file="program.py",
         tags="python python2 python3 py py2 py3 ipython cython sage",
         looks=r"^(?:def|class|import|from)\b",
-        # It takes half of the memory that a program may have: what a program is promised, the machine must have.
+        # It takes half of the memory that a program may have, since the machine must have what a program is promised.
         good="held = bytearray({num_bytes})\nheld[::4096] = bytes(len(held[::4096]))\nprint('good')\n",
         comment="#",
     ),
@@ -250,21 +250,21 @@ assert set(LANGUAGES) == set(get_args(Language))
 
 @dataclass(frozen=True)
 class Toolchain:
-    """An installed language: names in its commands, and files that it executes or reads, with all links on the way."""
+    """An installed language: names in its commands, and files that its tools execute or read, including all links."""
 
     names: dict[str, str]
     executables: tuple[str, ...]
     readable: tuple[str, ...]
 
     def fill_command(self, parts: tuple[str, ...], **more: str) -> list[str]:
-        """A command of the row with its names filled in. Braces of other kinds stay."""
+        """Return a command of the row with its names filled in; other braces stay."""
         names = {**self.names, **more}
         return [re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], found[0]), part) for part in parts]
 
 
 @lru_cache(maxsize=len(LANGUAGES))
 def find_toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
-    """Find a language on this machine; ``None`` if it, or one that it needs, is not installed."""
+    """Find a language on this machine; ``None`` if it, or a language that it needs, is not installed."""
     spec = LANGUAGES[language]
     path = os.pathsep.join(map(os.path.expanduser, path.split(os.pathsep)))
     wheels = [os.path.join(folder, spec.wheel) for folder in sys.path if spec.wheel]
@@ -297,13 +297,13 @@ def find_toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
 
 
 def how_to_install(language: Language) -> str:
-    """One line for a language that is not installed here."""
+    """Return one line that says how to install a language that is missing here."""
     spec = LANGUAGES[language]
     return f"no program in {spec.title} can be judged here: install {spec.package} (Debian), which has {spec.command}"
 
 
 def _run_for_output(command: Sequence[str]) -> str:
-    """A command's output. A supervisor's own limit of memory, too low for rustc's libraries, is lifted for it."""
+    """Return a command's output; a supervisor's own memory limit, too low for rustc's libraries, is lifted for it."""
     lifted = ["/bin/sh", "-c", 'ulimit -S -v "$(ulimit -H -v)"; exec "$@"', "sh", *command]
     done = subprocess.run(lifted, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
     return done.stdout

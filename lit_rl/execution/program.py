@@ -1,4 +1,4 @@
-"""Finding the program in a completion, and its place there."""
+"""Extraction of the program in a completion, and of the program's place there."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from lit_rl.execution.languages import LANGUAGES
 
 Extraction = Literal["answer", "last_block", "definitions"]
 _MAX_ENDS = 8  # fences that are tried as the end of one block
-_MAX_AHEAD = 256  # fences that are looked at to find one that ends a block
+_MAX_AHEAD = 256  # fences that are searched for the end of one block
 _SOMETHING = re.compile(r"[^\s\ufeff]")
 _FIRST_LINE = re.compile(r"\s*+(\S+)[ \t]*\r?\n")
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-MAX_CHARACTERS = 1 << 20  # parsed of one completion; blocks beyond that count as unparsed
+MAX_CHARACTERS = 1 << 20  # most that is parsed of one completion; blocks beyond that count as unparsed
 _LOOKS = {name: re.compile(spec.looks, re.MULTILINE) for name, spec in LANGUAGES.items()}
 _VALUES = (
     *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.JoinedStr, ast.Starred),
@@ -38,11 +38,11 @@ _VALUES = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """Program that a problem asks for.
+    """Description of the program that a problem asks for.
 
     Args:
-        language: what its programs are written in; in one that is not in ``LANGUAGES`` a block counts unless its
-            tag says that it is output, data or a command.
+        language: what the program is written in. If the language is not in ``LANGUAGES``, a block counts unless its
+            tag says that the block is output, data or a command.
         entry_point: the function or class under test, ``Class.method``, or ``main``; ``None`` if there is none.
         prefix: in completion form, the source that the completion continues.
         in_thought: whether the prompt opened a thought that the completion has to end before it answers.
@@ -59,11 +59,11 @@ class ExtractedProgram:
     """A program's text and its place in the completion.
 
     Args:
-        source: the text of the block without the indentation of its list, or the whole answer where no fence opens.
+        source: the text of the block without the indentation of its list; the whole answer if there is no fence.
         start: first byte of the block in the UTF-8 of the completion.
-        end: byte after its last.
-        fenced: whether it stood in a fenced block.
-        removed: bytes of indentation left out at the start of each of its lines; empty if none were.
+        end: the byte after the last byte of the block.
+        fenced: whether the program stood in a fenced block.
+        removed: number of bytes of indentation removed from each line; empty if none were removed.
     """
 
     source: str
@@ -76,21 +76,21 @@ class ExtractedProgram:
 def extract_program(
     text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
 ) -> ExtractedProgram | None:
-    r"""Find the program in a completion; ``None`` if the completion is blank.
+    r"""Find the program in a completion, or return ``None`` if the completion is blank.
 
-    The program is the last non-blank block in the wanted language that parses and defines the entry point, else the
-    last that seems to define it, else the last. A block is in the language if its tag says so or, without a tag, if it
-    parses. If no block is in the language, the same order holds among all blocks. Without any fence the whole answer is
-    the program. Thoughts (``<think>``) do not belong to the answer.
+    The program is the last non-blank block in the wanted language that parses and defines the entry point. If there is
+    none, it is the last block that seems to define the entry point, or failing that, the last block. A block is in the
+    language if its tag says so or, without a tag, if it parses. If no block is in the language, all blocks compete in
+    this order. If there is no fence, the whole answer is the program. Thoughts (``<think>``) are no part of the answer.
 
-    A block that a fence never closes runs to the end, so a truncated completion keeps its program. Indentation that
-    all lines of a block share, as in a list item, is taken away.
+    A block that no fence closes runs to the end, so a truncated completion keeps its program. Indentation that all
+    lines of a block share, as in a list item, is removed.
 
     Args:
         text: the completion.
         wanted: what the problem asks for; a Python program without entry point by default.
-        extraction: ``last_block`` takes the last block whatever is in it, even if it is blank; ``definitions`` leaves
-            out of a Python answer what its entry point does not need, such as tests that the policy added.
+        extraction: ``last_block`` takes the last block whatever is in it, even if it is blank. ``definitions`` removes
+            from a Python answer what its entry point does not need, such as tests that the policy added.
 
     >>> extract_program("Here:\n```python\nx = 1\n```\nDone.")
     ExtractedProgram(source='x = 1\n', start=16, end=22, fenced=True, removed=())
@@ -119,9 +119,9 @@ def extract_program(
 
 
 def prefix_and_source(prefix: str, source: str) -> tuple[str, str]:
-    """Prefix and source of a Python program, with the source's future imports, which have to come first, before both.
+    """Return prefix and source of a Python program, with the source's future imports moved to the start of the prefix.
 
-    They get a line of their own; in the source blanks take their place, so that what follows keeps line and column.
+    The imports must come first, on a line of their own. Blanks replace them, so later code keeps its line and column.
     """
     if not prefix or "__future__" not in source:
         return prefix, source
@@ -131,7 +131,7 @@ def prefix_and_source(prefix: str, source: str) -> tuple[str, str]:
 
 
 def split_future_imports(source: str) -> tuple[str, str]:
-    r"""The future imports of a Python source as one line, and the source with as many blanks in their place.
+    r"""Return the future imports of a Python source as one line, and the source with blanks in place of the imports.
 
     >>> split_future_imports("from __future__ import annotations\nx: int")[0]
     'from __future__ import annotations\n'
@@ -152,7 +152,7 @@ def split_future_imports(source: str) -> tuple[str, str]:
 
 
 def program_at(text: str, start: int, end: int, *, fenced: bool = False) -> ExtractedProgram | None:
-    """The program between two characters of a text; ``None`` where that is blank."""
+    """Return the program between two characters of a text, or ``None`` if there is only white space."""
     source = text[start:end]
     if not source.strip():
         return None
@@ -183,10 +183,10 @@ class _Block:
 def _blocks_in_language(
     text: str, fences: Sequence[Fence], start: int, wanted: Wanted, reader: BoundedParser
 ) -> list[_Block]:
-    """Blocks in the wanted language.
+    """Return the blocks in the wanted language.
 
-    A fence without a tag may open a block or be left over from one, and output looks like prose. So what follows
-    it is a block only if it is a program; else the next fence may be the one that opens.
+    A fence without a tag may open a block or be left over from another, and output looks like prose. So the text after
+    such a fence is a block only if it is a program; otherwise the next fence may be the one that opens a block.
     """
     found: list[_Block] = []
     index = 0
@@ -217,7 +217,7 @@ def _blocks_in_language(
 def _closing_fence_index(
     text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: BoundedParser
 ) -> int:
-    """Index of the fence that ends a block, which a fence in one of the block's docstrings does not."""
+    """Return the index of the fence that ends a block; a fence inside one of the block's docstrings does not end it."""
     fence = fences[opening]
     ahead = range(opening + 1, min(opening + 1 + _MAX_AHEAD, len(fences)))
     ends = [index for index in ahead if fence.ended_by(fences[index])][:_MAX_ENDS] or [len(fences)]
@@ -235,7 +235,7 @@ def _closing_fence_index(
 
 
 def _is_quoted(text: str, wanted: Wanted, reader: BoundedParser, place: int) -> bool:
-    """Return whether a character lies in a Python program, inside a text of it where it is not Python itself."""
+    """Return whether the character at ``place`` lies in a string literal of a Python program."""
     if wanted.language != "python":
         return False
     fences = find_fences(text, 0)
@@ -254,7 +254,7 @@ def _is_quoted(text: str, wanted: Wanted, reader: BoundedParser, place: int) -> 
 
 
 def _all_blocks(text: str, fences: Sequence[Fence]) -> list[_Block]:
-    """All blocks, blank ones too: a bare fence closes the block before it, whatever is inside."""
+    """Return all blocks, also blank ones; a bare fence closes the block before it, whatever the block contains."""
     found: list[_Block] = []
     opening: Fence | None = None
     for fence in fences:
@@ -295,7 +295,7 @@ def _continues_prompt(block: _Block, wanted: Wanted, reader: BoundedParser) -> b
 
 
 def _build_program(text: str, block: _Block, wanted: Wanted, reader: BoundedParser) -> ExtractedProgram | None:
-    """The block as a program, its indentation taken away unless it is the body of a function that was begun."""
+    """Return the block as a program, without its indentation unless it is the body of a function that was begun."""
     if block.source.startswith("\ufeff"):
         block = _Block(text, block.start + 1, block.end, block.indent, block.fenced)
     found = program_at(text, block.start, block.end, fenced=block.fenced)
@@ -307,13 +307,13 @@ def _build_program(text: str, block: _Block, wanted: Wanted, reader: BoundedPars
 
 
 def _keep_definitions(program: ExtractedProgram, wanted: Wanted, reader: BoundedParser) -> ExtractedProgram:
-    """The program with blank lines for what its entry point does not need; unchanged if it defines no entry point.
+    """Blank out the lines that a program's entry point does not need; keep a program without an entry point as it is.
 
-    Imports stay, and statements that define a name which the entry point reaches. Of a program that does not parse,
-    the longest beginning that does counts.
+    Imports stay, and so do statements that define a name which the entry point reaches. If a program does not parse,
+    its longest beginning that parses counts.
 
     Source:
-        the rule, but for its treatment of functions without ``return``: https://github.com/evalplus/evalplus
+        the rule, except for how it treats functions without ``return``: https://github.com/evalplus/evalplus
     """
     lines = program.source.split("\n")
     end = len(lines)
@@ -339,9 +339,9 @@ def _keep_definitions(program: ExtractedProgram, wanted: Wanted, reader: Bounded
 
 
 def _dedent_with_counts(block: _Block) -> tuple[str, tuple[int, ...]]:
-    """The block's source without the indentation that its lines share, and what was taken from each line.
+    """Return the block's source without the indentation that its lines share, and the blanks taken from each line.
 
-    Where they share none, as with a text at column 0 inside a program in a list, the fence's indentation goes.
+    If they share none, as with a string at column 0 in a program in a list, the fence's indentation is removed.
     """
     if not block.fenced:
         return block.source, ()
@@ -353,7 +353,7 @@ def _dedent_with_counts(block: _Block) -> tuple[str, tuple[int, ...]]:
 
 
 def _remove_indent(source: str, indent: int) -> tuple[str, tuple[int, ...]]:
-    """Every line without up to ``indent`` of its leading blanks, and how many of them it lost."""
+    """Return the source without up to ``indent`` leading blanks per line, and how many blanks each line lost."""
     if not indent:
         return source, ()
     lines = source.split("\n")
@@ -362,7 +362,7 @@ def _remove_indent(source: str, indent: int) -> tuple[str, tuple[int, ...]]:
 
 
 def _has_language_tag(tag: str, language: str) -> bool | None:
-    """Return whether a tag names the language; ``None`` if the tag is no language, such as a file's name."""
+    """Return whether a tag names the language; ``None`` if the tag names no language, as a file's name does."""
     if language not in TAGS_OF:
         return False if tag in PROSE_TAGS else None
     return tag in TAGS_OF[language] if tag in KNOWN_TAGS else None
@@ -380,7 +380,7 @@ def _is_program(block: _Block, wanted: Wanted, reader: BoundedParser) -> bool:
 
 
 class BoundedParser:
-    """Parses pieces of one completion, up to a total length.
+    """Parser for pieces of one completion, up to a total length.
 
     The limit counts characters, not seconds: the same completion gives the same program on every machine.
     """
@@ -390,12 +390,12 @@ class BoundedParser:
         self._trees: dict[str, ast.Module | None] = {}
 
     def spend_characters(self, characters: int) -> bool:
-        """Return whether this many more characters may be read, and count them as read."""
+        """Count ``characters`` as read, and return whether they are within the limit."""
         self._left -= characters
         return self._left >= 0
 
     def parse_or_none(self, source: str) -> ast.Module | None:
-        """The tree of a Python source; ``None`` if it does not parse or the limit is reached."""
+        """Return the tree of a Python source, or ``None`` if it does not parse or the limit is reached."""
         if source not in self._trees:
             self._trees[source] = parse_python(source) if self.spend_characters(len(source)) else None
         return self._trees[source]
@@ -406,21 +406,21 @@ class BoundedParser:
         return tree is not None and any(not _is_value(statement) for statement in tree.body)
 
     def defines(self, source: str, name: str) -> bool:
-        """Return whether a Python source parses and defines a function or class, or ``Class.method``, at its top."""
+        """Return whether a Python source parses and defines a function, class or ``Class.method`` at its top level."""
         first = name.split(".")[0]
         tree = self.parse_or_none(source) if first in source else None
         return tree is not None and any(first in _top_names(statement) for statement in tree.body)
 
 
 def seems_to_define(source: str, name: str) -> bool:
-    """Return whether a line looks like the definition of a name, in broken Python too."""
+    """Return whether a line looks like the definition of a name, even in broken Python."""
     first = re.escape(name.split(".")[0])
     line = rf"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{first}\b|^{first}[ \t]*="
     return re.search(line, source, re.MULTILINE) is not None
 
 
 def defines_function(source: str, name: str) -> bool:
-    """Return whether a source seems to define a function, or a class, by a word for it or as C does."""
+    """Return whether a source seems to define a function or class, with a keyword such as ``fn`` or as C does."""
     first, last = re.escape(name.split(".")[0]), re.escape(name.split(".")[-1])
     # Every repetition has a limit: the text is untrusted.
     function = rf"\b{last}[ \t\r\n]{{0,20}}\([^;{{}}()]{{0,200}}\)[^;{{}}()]{{0,100}}\{{"
@@ -429,7 +429,7 @@ def defines_function(source: str, name: str) -> bool:
 
 
 def parse_python(source: str) -> ast.Module | None:
-    """The tree of a source; ``None`` if it does not parse."""
+    """Return the tree of a source, or ``None`` if it does not parse."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in the policy's text
@@ -439,14 +439,14 @@ def parse_python(source: str) -> ast.Module | None:
 
 
 def _is_value(statement: ast.stmt) -> bool:
-    """Return whether a statement is just a value: ``[1, 2]``, a word, or ``Output: 5``, to Python an annotation."""
+    """Return whether a statement is just a value: ``[1, 2]``, a word, or ``Output: 5``, an annotation to Python."""
     if isinstance(statement, ast.AnnAssign):
         return statement.value is None
     return isinstance(statement, ast.Expr) and isinstance(statement.value, _VALUES)
 
 
 def _top_names(statement: ast.stmt) -> Iterator[str]:
-    """Names that a statement at the top of a module defines, in the branches of ``if`` and ``try`` too."""
+    """Yield the names that a top-level statement defines, also in the branches of ``if`` and ``try``."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
     elif isinstance(statement, ast.Import | ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""Sandbox that runs untrusted programs next to a trainer, with verdicts that can be trusted, in order, in time."""
+"""Sandbox that runs untrusted programs next to a trainer; it returns reliable verdicts, in order and in time."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 30.0
 _CHUNK = 8
-# Descriptors: per worker in this process (also while it is replaced), spare ones for the trainer, within a worker.
+# Descriptors: per worker in this process (also during its replacement), spare for the trainer, and within a worker.
 _OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
 # How often a run may be lost, while known good programs pass, before the program is taken as the reason. Chance may
-# lose a few runs of a good program in a row, where something kills processes at random.
+# lose a few runs of a good program in a row if something kills processes at random.
 _MAX_STRIKES = 5
 # Seconds between tries while a known good program fails too; after the last, the machine is at fault.
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
@@ -41,7 +41,7 @@ _MAX_STARTS = 5
 _GOOD_SECONDS = 10.0
 
 
-# An interpreter alone takes most of the least.
+# An interpreter alone takes most of this minimum.
 Memory = Annotated[int, Limit("at least 16777216 bytes (512 MiB are usual)", lambda value: value >= 16 << 20)]
 
 
@@ -49,8 +49,8 @@ Memory = Annotated[int, Limit("at least 16777216 bytes (512 MiB are usual)", lam
 class PendingProgram:
     """A submitted program, until its future is resolved.
 
-    ``strikes`` counts the times that its run was lost while a known good program passed meanwhile, ``faults`` those
-    in which that one failed too. ``is_single`` gives it a worker to itself, ``is_alone`` the machine.
+    ``strikes`` counts how often the run was lost while a known good program passed; ``faults`` counts how often the
+    good program failed, too. ``is_single`` gives the program a worker to itself, ``is_alone`` the whole machine.
     """
 
     program: str
@@ -66,16 +66,16 @@ class PendingProgram:
     reason: str = ""
 
     def mark_started(self) -> bool:
-        """Mark the program as started, so that it cannot be cancelled; False if it was cancelled before."""
+        """Mark the program as started, so that it cannot be cancelled; return False if it was cancelled before."""
         self.started = self.started or self.future.set_running_or_notify_cancel()
         return self.started
 
     def pack_check(self) -> bool:
-        """Pack the check for a worker; on failure, resolve this one and return False."""
+        """Pack the check for a worker; on failure, resolve the program's future and return False."""
         try:
             self.budget_seconds = self.check.wall_budget_seconds
             self.packed = pickle.dumps(self.check, pickle.HIGHEST_PROTOCOL)
-        except Exception as error:  # whatever a check of the user's holds
+        except Exception as error:  # a check of the user's may hold anything
             message = f"{type(self.check).__name__} must hold plain data that pickles, and a time limit, got {error!r}"
             self.resolve(Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message))
         return bool(self.packed)
@@ -93,8 +93,8 @@ class PendingProgram:
 class Sandbox(ProgramRunner):
     """Judges programs in separate, limited processes.
 
-    Workers start with the first program, with ``start()``, or as a context manager. A copy, also by pickle, has the
-    same arguments and starts workers of its own. All methods may be called from any thread.
+    Workers start with the first program, with ``start()``, or on entry of a ``with`` block. A copy, also one made by
+    pickle, has the same arguments and starts workers of its own. All methods may be called from any thread.
 
     Args:
         num_workers: programs that run at the same time.
@@ -105,7 +105,7 @@ class Sandbox(ProgramRunner):
             takes the highest that works here.
         packages: names of installed packages that programs may import besides the standard library.
         allow_weak: run even where tier 0 is not available. Programs can then read and write this user's files.
-        temporary_folder: where work folders are made; ``None`` for the system's.
+        temporary_folder: where work folders are made; ``None`` for the system's temporary folder.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Sandbox(ProgramRunner):
                 except BaseException:
                     self._close_workers()
                     raise
-                # Shown even without logging set up: it says what protects this machine.
+                # Shown even if logging is not set up: the line says what protects this machine.
                 if not _log.hasHandlers():
                     _log.addHandler(logging.StreamHandler())
                 if _log.level == logging.NOTSET:
@@ -167,7 +167,7 @@ class Sandbox(ProgramRunner):
 
     @property
     def tier(self) -> int:
-        """The tier that is used; starts the workers to find out."""
+        """The tier that is used; reading it starts the workers, if they do not run yet."""
         if not self._workers:
             self.start()
         return self._tier
@@ -245,7 +245,7 @@ class Sandbox(ProgramRunner):
             if not self._closed:
                 return
             if any(thread.is_alive() for thread in self._threads):
-                raise SandboxError("the sandbox is still ending its workers; make a new one")
+                raise SandboxError("the sandbox is still ending its workers; make a new sandbox")
             self._threads = []
             self._closed, self._num_busy, self._is_exclusive = False, 0, False
 
@@ -253,7 +253,7 @@ class Sandbox(ProgramRunner):
         for slot in range(len(self._workers)):
             self._end_worker(slot)
         self._workers.clear()
-        if self._folder is not None and os.path.isdir(self._folder):  # what workers that were killed left
+        if self._folder is not None and os.path.isdir(self._folder):  # left over by workers that were killed
             try:
                 empty_folder(self._folder)
                 os.rmdir(self._folder)
@@ -261,7 +261,7 @@ class Sandbox(ProgramRunner):
                 _log.warning("the sandbox's folder %s cannot be removed: %s", self._folder, error)
 
     def _take_chunk(self) -> list[PendingProgram]:
-        """The next few programs: several, so that a worker need not wait for this thread between them."""
+        """Return the next few programs: with several, a worker need not wait for this thread after each program."""
         with self._changed:
             while not self._closed:
                 taken = self._next_share()
@@ -288,7 +288,7 @@ class Sandbox(ProgramRunner):
         return taken
 
     def _serve(self, slot: int) -> None:
-        """One thread per worker: hand out programs, collect outcomes, replace the worker when it is lost."""
+        """Serve one worker in a thread: hand out programs, collect outcomes, replace the worker when it is lost."""
         while items := self._take_chunk():
             items = [item for item in items if item.pack_check()]
             try:
@@ -306,7 +306,7 @@ class Sandbox(ProgramRunner):
     def _judge_and_resolve(self, slot: int, items: list[PendingProgram]) -> None:
         """Judge ``items``; programs whose run is lost are judged again, alone.
 
-        Where the worker is lost with several, each first goes to a worker by itself, to show which is the reason.
+        If a worker is lost with several programs, each first gets a worker to itself, to show which one is the reason.
         """
         lost: list[PendingProgram] = []
         are_several = len(items) > 1
@@ -328,10 +328,10 @@ class Sandbox(ProgramRunner):
         self._requeue(lost)
 
     def _judge_alone(self, slot: int, item: PendingProgram) -> None:
-        """Judge a program whose run was lost, on a fresh worker, after a known good one.
+        """Judge a program whose run was lost, on a fresh worker, after a known good program.
 
-        If the good one fails too, the machine is at fault, and the program is tried again after a pause. If the
-        program's run is lost several times and the good one passes each time, the program is the reason.
+        If the good program fails too, the machine is at fault, and the lost program is tried again after a pause. If
+        its run is lost several times while the good program passes each time, the lost program is the reason.
         """
         self._end_worker(slot)
         # A program that every working machine runs, in the language of the check, and what it prints.
@@ -350,7 +350,7 @@ class Sandbox(ProgramRunner):
             _, outcome = next(self._outcomes_or_reasons(slot, [item]))
             if isinstance(outcome, Outcome):
                 return item.resolve(outcome)
-            repeats = outcome == item.reason != KILLED  # a judge that raises the same again always will
+            repeats = outcome == item.reason != KILLED  # a judge that raises the same twice always will
             item.reason = outcome
         except (OSError, EOFError, SandboxError) as error:
             worker = self._workers[slot]
@@ -369,7 +369,7 @@ class Sandbox(ProgramRunner):
     def _outcomes_or_reasons(
         self, slot: int, items: Sequence[PendingProgram]
     ) -> Iterator[tuple[PendingProgram, Outcome | str]]:
-        """Each program with its outcome, or with the reason its run was lost."""
+        """Yield each program with its outcome, or with the reason why its run was lost."""
         worker = self._workers[slot]
         if worker is None:
             worker = self._workers[slot] = self._start_replacement_worker()
@@ -381,10 +381,10 @@ class Sandbox(ProgramRunner):
                 yield items[number], outcome
 
     def _retry_later(self, item: PendingProgram, result: str) -> None:
-        """Try a program again after a pause because a known good one failed too; in the end, give up."""
+        """Try a program again after a pause because a known good program failed too; give up after the last pause."""
         if item.faults == len(_PAUSES):
             item.fail(
-                f"this machine cannot run programs at present: a known good one failed {item.faults + 1} times in "
+                f"this machine cannot run programs at present: a known good program failed {item.faults + 1} times in "
                 f"{sum(_PAUSES):.0f} seconds ({result.strip()[-700:]}); give the job more memory, or the sandbox fewer "
                 "workers, and resume"
             )
@@ -395,7 +395,7 @@ class Sandbox(ProgramRunner):
         self._requeue([item])
 
     def _requeue(self, items: list[PendingProgram], alone: bool = True) -> None:
-        """Judge programs again, before all others: each alone on this machine, or only in its worker."""
+        """Queue programs again, before all others: each runs alone on this machine, or only alone in its worker."""
         with self._changed:
             for item in items:
                 item.is_single, item.is_alone = True, alone
@@ -407,7 +407,7 @@ class Sandbox(ProgramRunner):
             item.fail("the sandbox was closed")
 
     def _end_worker(self, slot: int) -> None:
-        """End a worker; the next program starts another in its place."""
+        """End a worker; the next program starts another worker in its place."""
         worker = self._workers[slot] if slot < len(self._workers) else None
         if worker is not None:
             self._workers[slot] = None

@@ -22,7 +22,7 @@ from lit_rl.execution.confinement.kernel import libc
 from lit_rl.execution.zygote.work_folder import empty_folder
 
 WEAK = -1
-# For the log: what each tier enforces. What each leaves open is in docs/sandbox.md.
+# For the log: what each tier enforces. docs/sandbox.md says what each tier leaves open.
 TIERS = {
     WEAK: "resource limits only; programs reach this user's files and processes",
     0: "system-call and file filters; programs see which paths exist",
@@ -31,7 +31,7 @@ TIERS = {
 }
 _START_SECONDS = 60.0
 _ADDR_NO_RANDOMIZE, _ASK_ONLY = 0x0040000, 0xFFFFFFFF
-_COMPILERS_STACK = 8 << 20  # which is also what each thread of a compiler reserves
+_COMPILERS_STACK = 8 << 20  # each thread of a compiler reserves this much, too
 _ROOT = str(Path(__file__).resolve().parent.parent)
 
 # The packages' own __init__ files would load more than these processes need, and every fork pays for what the
@@ -50,11 +50,11 @@ main()
 def start_process(
     module: str, arguments: list[str], connection: socket.socket | None = None, log: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """A fresh interpreter that runs ``main`` of a module of this package, with one socket, or a file that it prints to.
+    """Start a fresh interpreter that runs ``main`` of a module of this package, with one socket or a file for output.
 
-    No site packages, an empty environment but for a fixed hash seed (so that a program's sets iterate in
-    the same order in every run), its own session (Ctrl-C goes to the trainer alone). It is not a fork
-    of this process: nothing of a trainer's memory, descriptors or threads goes along.
+    The interpreter has no site packages, a session of its own (Ctrl-C goes to the trainer alone), and an environment
+    that is empty but for a fixed hash seed (so that a program's sets iterate in the same order in every run). It is no
+    fork of this process: nothing of a trainer's memory, descriptors or threads goes along.
     """
     code = _BOOTSTRAP.format(root=_ROOT, module=module)
     interpreter = getattr(sys, "_base_executable", None) or sys.executable
@@ -73,7 +73,7 @@ def start_process(
 
 @contextlib.contextmanager
 def _with_stack_layout(stack_bytes: int) -> Iterator[None]:
-    """Start processes whose stack may grow to this size and whose addresses are the same each time.
+    """Give processes started in this context a stack of up to ``stack_bytes``, and the same addresses each time.
 
     When a process is executed, the kernel keeps as much room free below its stack as the limit then allows. Sets of
     objects keep their order between runs if addresses stay the same. Protection rests on the kernel, not on addresses
@@ -98,16 +98,16 @@ class ZygoteSettings(NamedTuple):
         memory_bytes: most resident memory of one program.
         output_bytes: longest stdout, stderr or file of one program.
         work_bytes: most that all files of one program may take.
-        tier: isolation to use, ``None`` for the best available.
-        allow_weak: whether less than tier 0 will do.
+        tier: isolation to use; ``None`` for the best available tier.
+        allow_weak: whether isolation weaker than tier 0 is acceptable.
         packages: folders and files that programs may read besides the standard library.
-        imports: names of modules in them, loaded before programs run.
+        imports: names of modules in ``packages``, which are loaded before programs run.
         readable: further paths to show.
-        executables: files and folders that may be executed: by a compiler, or once, to become a program's runtime.
+        executables: files and folders that a compiler may execute, or that may be executed once as a program's runtime.
         processes: allow new processes and execution, for compilers.
-        reserves: count memory that is used and not address space, for compilers and runtimes.
-        reuses_folder: run all in one work folder. The numbers of files in memory count up from one program to the
-            next, which tells it how many the last one made: for compilers and checkers, which no policy writes.
+        reserves: limit the memory that is used, not the address space; for compilers and runtimes.
+        reuses_folder: run all programs in one work folder. Files in memory are numbered on from one program to the
+            next, so each can tell how many the last one made: only for compilers and checkers, which no policy writes.
         temporary_folder: where the work folder is made.
         landlock_version: behave as a kernel with this version of Landlock, for tests; ``None`` for the kernel's own.
     """
@@ -163,7 +163,7 @@ class ZygoteProcess:
             raise OSError(errno.EAGAIN, reason) if kind == "short" else failed
 
     def close(self) -> None:
-        """End it, with its child, and remove the work folder."""
+        """End the zygote and its child, and remove the work folder."""
         self.control.close()
         try:
             self._process.wait(2)
@@ -175,11 +175,11 @@ class ZygoteProcess:
         with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
             empty_folder(self._folder)
             os.rmdir(self._folder)
-            os.rmdir(os.path.dirname(self._folder))  # the last one removes it
+            os.rmdir(os.path.dirname(self._folder))  # succeeds for the last folder in it
 
 
 def start_zygote(settings: ZygoteSettings) -> ZygoteProcess:
-    """Start a zygote in the tier asked for, or the highest that works."""
+    """Start a zygote in the requested tier, or in the highest tier that works."""
     reasons = []
     tiers = [settings.tier] if settings.tier is not None else [2, 1, 0]
     for tier in tiers if not settings.allow_weak else [*tiers, WEAK]:
@@ -189,20 +189,20 @@ def start_zygote(settings: ZygoteSettings) -> ZygoteProcess:
             reasons.append(f"tier {tier}: {error}")
     raise IsolationError(
         f"programs cannot be confined on this machine ({'; '.join(reasons)}): use a kernel with Landlock and "
-        "seccomp, or allow_weak=True to run them with resource limits alone"
+        "seccomp, or set allow_weak=True to run programs with resource limits alone"
     )
 
 
 def find_package_paths(names: Sequence[str]) -> dict[str, list[str]]:
-    """Folders and files of each named package, with the shared libraries that wheels put next to it.
+    """Return the folders and files of each named package, with shared libraries that wheels put next to the package.
 
-    Only named packages become visible: those that they depend on must be named too.
+    Only named packages become visible: the packages that they depend on must be named, too.
     """
     found = {}
     for name in names:
         spec = importlib.util.find_spec(name) if "." not in name else None
         if spec is None or (spec.origin is None and not spec.submodule_search_locations):
-            raise UsageError(f"packages names {name!r}, no installed module: give the name that programs import")
+            raise UsageError(f"packages names {name!r}, which is no installed module: give the name that is imported")
         paths = list(spec.submodule_search_locations or [str(spec.origin)])
         beside = [os.path.join(os.path.dirname(path), f"{name}.libs") for path in paths]
         found[name] = [os.path.realpath(path) for path in (*paths, *beside) if os.path.exists(path)]

@@ -18,7 +18,7 @@ _START_SECONDS = 60.0
 
 
 class SandboxError(LitRLError, RuntimeError):
-    """The sandbox cannot start, was closed, or runs on a machine that fails; never a program's fault."""
+    """The sandbox cannot start, was closed, or runs on a machine that fails; this is never a program's fault."""
 
 
 class Worker:
@@ -51,23 +51,23 @@ class Worker:
         send_message(self._connection, tasks)
 
     def receive(self, seconds: float) -> list[Answer]:
-        """Answers so far; none in a message that only says the worker is alive."""
+        """Return the answers so far; a message that only says that the worker is alive holds none."""
         self._connection.settimeout(seconds)
         answers: list[Answer] = receive_message(self._connection)
         return answers
 
     @property
     def failed_over_content(self) -> bool:
-        """True if it ended, after ``close``, because of what a program had written: see ``own_limits.py``."""
+        """True after ``close`` if the worker ended because of what a program had written; see ``own_limits.py``."""
         return self._process.returncode == -signal.SIGPROF
 
     def hang_up(self) -> None:
-        """Tell the supervisor to end; it kills what runs."""
+        """Tell the supervisor to end, which also kills the running programs."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Hang up, wait, and kill what does not end."""
+        """Hang up, wait for the supervisor to end, and kill it if it does not."""
         self.hang_up()
         try:
             self._process.wait(5)

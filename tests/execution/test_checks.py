@@ -140,10 +140,10 @@ def test_a_kind_of_check_from_outside_is_one_class_and_one_judge(
 CASES = (("", ""),)
 CALLS = (((1,), 2),)
 NO_SENSE = [
-    (lambda: StdioTests(()), "StdioTests.cases: expected a tuple of at least one, got ()"),
+    (lambda: StdioTests(()), "StdioTests.cases: expected a tuple of at least one case, got ()"),
     (lambda: StdioTests((("", ["YES", "NO"]),)), "StdioTests.cases[0]: expected two texts"),
     (lambda: StdioTests((("", ("a", "\ud83d")),)), "StdioTests.cases[0]: expected two texts"),
-    (lambda: CallTests(((1, 2),), "f"), "CallTests.cases[0]: expected (arguments, expected), of"),
+    (lambda: CallTests(((1, 2),), "f"), "CallTests.cases[0]: expected (arguments, expected) with"),
     (lambda: CallTests(CALLS, ""), "CallTests.entry_point: expected a function or Class.method"),
     (lambda: Checker(" "), "Checker.source: expected the text of a program"),
     (lambda: StdioTests(CASES, "cobol"), "StdioTests.language: expected one of python, c, cpp,"),

@@ -1,12 +1,12 @@
 """Shell commands in a box: builds, and runs of what was built.
 
-The box is a process that confines itself, runs a command, and leaves nothing behind; ``main`` is its entry point,
-``run_boxed`` the supervisor's side.
+The box is a process that confines itself, runs a command, and leaves nothing behind; ``main`` is its entry point, and
+``run_boxed`` is the supervisor's side.
 
-A build starts processes of its own (make, compilers, linkers), so unlike in a zygote they are allowed here. All
-else is refused: files outside a list can be neither read nor executed and only the working copy can be written
-(Landlock); there is no network and no outside process is visible (namespaces, where the machine has them); a
-separate system-call filter refuses what no build needs.
+A build starts processes of its own (make, compilers, linkers), so the box allows new processes, unlike a zygote. All
+else is refused. Landlock lets only listed files be read or executed, and only the working copy be written. Namespaces,
+where the machine has them, hide the network and outside processes. A separate system-call filter refuses what no build
+needs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MEASURE_SECONDS = 0.1
 
 
 def main() -> None:
-    """Entry point: settings as JSON in ``argv[1]``; exits as the command did, see :data:`TIMED_OUT`."""
+    """Entry point: take settings as JSON from ``argv[1]``; exit as the command did, or see :data:`TIMED_OUT`."""
     settings = json.loads(sys.argv[1])
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
@@ -110,7 +110,7 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
 
 def _profile(settings: dict[str, Any], user: int) -> Profile:
     alone = bool(settings["namespaces"])
-    # Counted once: a build ends before the machine's number changes much.
+    # Counted once: a build ends before the machine's number of tasks changes much.
     others = 0 if limits.tasks_are_counted_alone(alone) else limits.num_machine_tasks()
     rules = [(path, landlock.RUN) for path in visible_files.without_hidden(settings["readable"], settings["hidden"])]
     rules += [(path, landlock.DEVICE) for path in _DEVICES]
@@ -143,12 +143,12 @@ class BoxLimits:
     """Limits of one command.
 
     Args:
-        seconds: wall seconds, then everything is killed.
+        seconds: wall seconds, after which everything is killed.
         memory_bytes: address space of one process.
         file_bytes: longest file.
-        folder_bytes: all files in the working folder together, measured while the command runs and at its end; a
-            command that exceeds it is stopped, and has no exit status.
-        folder_files: number of files and folders in it.
+        folder_bytes: most bytes of all files in the working folder, measured while the command runs and at its end; a
+            command that exceeds the limit is stopped, and has no exit status.
+        folder_files: most files and folders in the working folder.
         processes: most processes of the box's user at a time.
     """
 
@@ -162,7 +162,7 @@ class BoxLimits:
 
 @dataclass(frozen=True)
 class BoxReport:
-    """Result of a command: the end of what it printed, and its exit status, ``None`` if a limit ended it."""
+    """Result of a command: its exit status, ``None`` if a limit ended the command, and the end of what it printed."""
 
     status: int | None
     log: str
@@ -189,8 +189,8 @@ def run_boxed(
         limits: time, memory, files.
         readable: further folders to read and execute from.
         hidden: folders and files that cannot be read, even where the toolchain or ``readable`` contains them.
-        environment: further variables.
-        namespaces: require them or do without; ``None`` uses them where the machine has them.
+        environment: further environment variables.
+        namespaces: whether to use namespaces; ``None`` uses them if the machine has them.
         landlock_version: behave as a kernel with this version of Landlock, for tests.
 
     Raises:
@@ -242,11 +242,11 @@ def _watch_until_end(process: subprocess.Popen[bytes], log: int, folder: str, li
             process.terminate() if now - started < limits.seconds + 15 else process.kill()
         time.sleep(min(_POLL_SECONDS, max(0.002, (now - started) / 10)))
     if os.getppid() != parent:
-        raise SystemExit(0)  # lest the next command be run
+        raise SystemExit(0)  # so that no further command is run
     full = full or folder_is_full(folder, limits.folder_bytes, limits.folder_files)  # filled since the last look
     status: int | None = process.returncode
     wall_seconds = time.monotonic() - started
-    # A command can return the status TIMED_OUT itself, but not after its time is over: then it is killed.
+    # A command can return the status TIMED_OUT itself, but not after its time is over: it is killed then.
     timed_out = status == TIMED_OUT and not full and wall_seconds >= limits.seconds
     if status is None or timed_out or status < 0 or full:
         status = None

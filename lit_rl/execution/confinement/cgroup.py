@@ -18,13 +18,13 @@ _ROOT = Path("/sys/fs/cgroup")
 # What the zygote and shared memory take besides the program.
 _SLACK_BYTES = 192 << 20
 _PREFIX = "lit_rl-"
-_ENDING_SECONDS = 10.0  # a group can be removed when its last process is through, which takes long on a crowded machine
+_ENDING_SECONDS = 10.0  # until the last process of a group has ended, which takes long on a crowded machine
 
 
 class ControlGroup:
-    """A group that holds one process and all it will fork.
+    """A control group that holds one process and all processes that it will fork.
 
-    Also removes the empty groups left by supervisors that were killed together with their trainer.
+    The constructor also removes empty groups left by supervisors that were killed together with their trainer.
     """
 
     def __init__(self, pid: int, memory_bytes: int) -> None:
@@ -61,7 +61,7 @@ class ControlGroup:
         return 0
 
     def remove(self) -> None:
-        """Kill what is left in it and remove it."""
+        """Kill the processes that are left in the group, and remove the group."""
         for folder in self._folders:
             _remove_group(folder)
         self._folders.clear()
@@ -96,7 +96,7 @@ def _is_alive(pid: str) -> bool:
 
 
 def _parent_groups() -> dict[Path, dict[str, str]]:
-    """This process's own groups, below which ours are made, each with its limit files and what they limit."""
+    """Return this process's own groups, below which new groups are made, each with its limit files and their limits."""
     if (_ROOT / "cgroup.controllers").exists():
         return {_ROOT / _own_path(""): {"memory.max": "memory", "pids.max": "pids"}}
     files = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}
@@ -104,7 +104,7 @@ def _parent_groups() -> dict[Path, dict[str, str]]:
 
 
 def _remove_group(folder: Path) -> None:
-    """Kill and try again: a group can be removed only when its last process has gone."""
+    """Kill a group's processes until the group can be removed, which is when its last process has gone."""
     until = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < until:
         with contextlib.suppress(OSError):
@@ -117,7 +117,7 @@ def _remove_group(folder: Path) -> None:
 
 
 def _own_path(controller: str) -> str:
-    """This process's group in a hierarchy, relative to its root; version 2 has the empty name."""
+    """Return this process's group in a hierarchy, relative to the root; version 2's hierarchy has the empty name."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):

@@ -1,4 +1,4 @@
-"""System calls that Python has no function for, through the C library."""
+"""System calls that Python has no function for, made through the C library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
-# For what runs in every fork, where each page that is touched must be copied. This ``fork`` is the bare C function
+# For code that runs in every fork, where each page that is touched must be copied. This ``fork`` is the C function
 # (-1 on failure): ``os.fork`` also re-creates the locks of threads in each child, and a zygote has no threads.
 # ``PyDLL`` calls neither release the interpreter's lock nor keep ``errno``.
 _bare = ctypes.PyDLL(None)
@@ -53,9 +53,9 @@ def unblock_signals() -> None:
 
 
 def has_no_memory(pid: int) -> bool:
-    """Return whether a process has given its memory back, as one does on its way out, before its files are closed.
+    """Return whether a process has given its memory back, as an exiting process does before its files are closed.
 
-    Where the kernel does not say so, False. A first thread that ended before the others has none either.
+    Return False if the kernel does not say so. A first thread that ended before the others has no memory, either.
     """
     byte = ctypes.create_string_buffer(1)
     here, nowhere = (ctypes.c_size_t * 2)(ctypes.addressof(byte), 1), (ctypes.c_size_t * 2)(0, 1)
@@ -89,7 +89,7 @@ def set_oom_score(score: int) -> None:
 
 
 def empty_bounding_set() -> None:
-    """Forbid executed programs to gain capabilities; needs privileges, fails silently without."""
+    """Forbid executed programs to gain capabilities; without the privilege to do so, fail silently."""
     for capability in range(64):
         if libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
             break

@@ -1,7 +1,7 @@
 """File rules that a process sets itself, without privileges: Landlock.
 
-Everything that opens, makes, renames or removes a file outside the rules fails. It does not hide that a path
-exists, and guards neither modes nor times; the system-call filter and, in tier 1, the mount namespace do.
+Every attempt to open, make, rename or remove a file outside the rules fails. Landlock does not hide that a path exists,
+and guards neither modes nor times; the system-call filter and, in tier 1, the mount namespace do so.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ WORK = READ | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG |
 
 
 def abi_version() -> int:
-    """The kernel's Landlock version; 0 where there is none."""
+    """Return the kernel's Landlock version, or 0 if the kernel has no Landlock."""
     return max(0, int(libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)))
 
 
 def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -> int:
     """Allow this process and its children the given access beneath the given paths, and nothing else.
 
-    Paths that do not exist are left out. Return the version in force, at most ``newest``, as of an older kernel.
+    Paths that do not exist are left out. Return the version in force: at most ``newest``, as on an older kernel.
     """
     version = abi_version() if newest is None else min(newest, abi_version())
     if not version:
-        raise OSError("this kernel has no Landlock: it needs Linux 5.13 or later with landlock among its LSMs")
+        raise OSError("this kernel has no Landlock: use Linux 5.13 or later with landlock among its LSMs")
     # The kernel refuses a request that holds rights it does not know.
     files = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
     network = 3 if version >= 4 else 0  # bind and connect: no rule will ever allow one

@@ -15,7 +15,7 @@ from lit_rl.execution.confinement.kernel import bare_setrlimit, libc
 # Address space beyond the stated memory: thread stacks (128 MiB is common in contests), malloc arenas and
 # mapped libraries are reserved, not used. Whether a program *used* too much is decided by its peak resident memory.
 ADDRESS_SLACK = 384 << 20
-_CODE_RANGE = 512 << 20  # that Node 24 makes writable as it starts, for machine code
+_CODE_RANGE = 512 << 20  # Node 24 makes this range writable as it starts, for machine code
 OPEN_FILES = 64
 MAX_TASKS = 512
 """Processes and threads of one worker together."""
@@ -29,14 +29,14 @@ _FILES = (errno.EMFILE, errno.ENFILE)
 def program_limits(
     memory_bytes: int, output_bytes: int, own_tasks: bool, reserves: bool
 ) -> tuple[tuple[int, int], ...]:
-    """Limits that every program of a worker inherits from its zygote, for :func:`lower_limits`.
+    """Return the limits that every program of a worker inherits from its zygote, for :func:`lower_limits`.
 
     Args:
-        memory_bytes: of one program.
+        memory_bytes: memory of one program.
         output_bytes: longest file.
-        own_tasks: whether the kernel counts this worker's tasks apart: it has a user, or user namespace, of its own.
-        reserves: count private memory that can be written to, and not address space, of which runtimes reserve more
-            than they use.
+        own_tasks: whether the kernel counts this worker's tasks apart, by a user or user namespace of its own.
+        reserves: limit private memory that can be written to, and not address space, since runtimes reserve more
+            address space than they use.
     """
     slack = ADDRESS_SLACK + _CODE_RANGE if reserves else ADDRESS_SLACK
     limits = [
@@ -53,7 +53,7 @@ def program_limits(
 
 
 def lower_limits(limits: Iterable[tuple[int, int]]) -> None:
-    """Lower this process's limits for itself and all its children. Never raises a hard one."""
+    """Lower the limits of this process and all its children; never raise a hard limit."""
     for which, value in limits:
         _, hard = resource.getrlimit(which)
         if hard != resource.RLIM_INFINITY:
@@ -75,7 +75,7 @@ class SharedTaskLimit:
     """A limit on tasks for programs whose user is the trainer's: the kernel counts all tasks of that user together.
 
     A program may make :data:`MAX_TASKS` more than the machine had a moment ago, and never takes the last quarter
-    of what the user may have. The zygote is not limited, else it could not fork when the user has many tasks.
+    of what the user may have. The zygote is not limited: it must be able to fork when the user has many tasks.
     ``apply()`` limits a child.
     """
 
@@ -89,7 +89,7 @@ class SharedTaskLimit:
         self._limit = ctypes.create_string_buffer(16)
         limit = self._limit
 
-        # Not a method: runs in every fork, and each attribute looked up there is memory copied.
+        # Not a method: it runs in every fork, where each attribute lookup copies memory.
         def apply() -> None:
             bare_setrlimit(resource.RLIMIT_NPROC, limit)
 
@@ -107,12 +107,12 @@ class SharedTaskLimit:
 
 
 def num_machine_tasks() -> int:
-    """All processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
+    """Return the number of all processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
     return _number_in("/proc/loadavg", r"/(\d+)", _MAX_COUNTED)
 
 
 def _number_in(path: str, pattern: str, otherwise: int) -> int:
-    """The first group of a pattern in a file of the kernel's, as a number."""
+    """Return the first group of a pattern in a file of the kernel as a number, or ``otherwise``."""
     try:
         with open(path) as file:
             found = re.search(pattern, file.read())
@@ -127,7 +127,7 @@ def is_shortage(error: BaseException) -> bool:
 
 
 def error_with_remedy(error: OSError) -> str:
-    """One line for an error: the resource used up, its limit, and what to do; other errors as they are."""
+    """Return one line for an error: the exhausted resource, its limit and a remedy; other errors stay as they are."""
     if not is_shortage(error) or "ulimit" in str(error):
         return (error.strerror if "ulimit" in str(error) else None) or str(error)
     if error.errno in _FILES:
@@ -142,7 +142,7 @@ def error_with_remedy(error: OSError) -> str:
 
 
 def require_descriptors(num_wanted: int, num_each: int) -> None:
-    """Check that this process can open this many further files, and each that it starts this many in all."""
+    """Check that this process can open ``num_wanted`` more files, and each process it starts ``num_each`` in all."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     num_open = len(os.listdir("/proc/self/fd")) if num_wanted else 0
     needed = max(num_open + num_wanted, num_each)

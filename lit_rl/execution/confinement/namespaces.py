@@ -1,8 +1,8 @@
-"""Tier 1: a mount, process, network, IPC and host-name space of the worker's own.
+"""Tier 1: mount, process, network, IPC and host-name namespaces of the worker's own.
 
-The file system that remains has the standard library, shared libraries and named packages, read-only, a few
-devices and a work folder in memory of limited size. The network has no interface, and no process outside
-can be named.
+The file system that remains holds the standard library, shared libraries and named packages (all of them read-only), a
+few devices, and a work folder in memory of limited size. The network has no interface, and no process outside can be
+named.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOCKED = {
 def fork_into_namespaces(user: int) -> None:
     """Continue as the first process in new namespaces; the process outside waits and exits with its status.
 
-    Root gives up its user id only afterwards; in a container without the capability, at once.
+    Root gives up its user id only afterwards, or already before in a container without the capability.
     """
     if os.geteuid() != 0:
         _enter_as_user()
@@ -53,17 +53,17 @@ def _enter_as_user() -> None:
     """Enter new namespaces inside a new user namespace that maps this user to itself."""
     user, group = os.geteuid(), os.getegid()
     kernel.check_result(kernel.libc.unshare(kernel.CLONE_NEWUSER | _ALL), "unshare")
-    # On some systems unshare succeeds and these writes fail: to the caller the same OSError.
+    # On some systems unshare succeeds and these writes fail: the caller gets the same OSError.
     _write_file("/proc/self/setgroups", "deny")
     _write_file("/proc/self/uid_map", f"{user} {user} 1")
     _write_file("/proc/self/gid_map", f"{group} {group} 1")
 
 
 def replace_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
-    """Replace the root by a small one, mounted at ``staging``; the working directory becomes ``WORK_FOLDER``."""
+    """Replace the root by a small root, mounted at ``staging``; the working directory becomes ``WORK_FOLDER``."""
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     _mount_memory(staging, 0, f"mode=0755,{_ROOT_SIZE}")
-    links = filter(os.path.islink, visible_files.LIBRARY_FOLDERS)  # to others, as ``/lib`` often is
+    links = filter(os.path.islink, visible_files.LIBRARY_FOLDERS)  # such as ``/lib`` on many systems
     shown = [visible_files.library_folder(), *links, *visible_files.system_files(), *packages]
     for path in sorted(shown, key=len):  # a folder before what lies in it
         _bind_mount(staging, path)
@@ -94,12 +94,12 @@ def replace_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner
 
 
 def _mount_memory(target: str, flags: int, options: str = "") -> None:
-    """A file system in memory, or changed flags of one, without privileged programs and devices."""
+    """Mount a file system in memory, or change its flags; it allows neither privileged programs nor devices."""
     kernel.mount("lit_rl", target, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | flags, options)
 
 
 def _mount_proc(target: str) -> None:
-    """``/proc`` of the new process namespace, if the kernel allows it here; for ``/dev/stdin``."""
+    """Mount ``/proc`` of the new process namespace, for ``/dev/stdin``, if the kernel allows that here."""
     flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
     for options in ("subset=pid,hidepid=invisible", "hidepid=2"):
         try:

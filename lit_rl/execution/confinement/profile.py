@@ -1,6 +1,6 @@
 """Confinement of a process before untrusted code runs in it, the same for programs, compilers and builds.
 
-A zygote does so in tiers, each of which adds to the one below: 0 is a system-call filter, file rules and resource
+A zygote is confined in tiers, each of which adds to the tier below: 0 is a system-call filter, file rules and resource
 limits; 1 adds namespaces; 2 adds a control group (made by the supervisor, see ``cgroup``). A tier is tried by entering
 it: if that raises ``OSError``, the supervisor starts a fresh zygote one tier lower.
 """
@@ -27,15 +27,15 @@ class Profile(NamedTuple):
     """Permissions of a process and of everything that it starts.
 
     Args:
-        folder: where it works.
-        user: who it becomes, if it is root.
+        folder: where the process works.
+        user: the user that the process becomes, if it is root.
         rules: paths, each with what is allowed there (see ``landlock``); nothing is allowed elsewhere.
         limits: resource limits, for ``limits.lower_limits``.
-        system_calls: builds its system-call filter, told what that need not guard: whether the signals of a process
+        system_calls: builds the system-call filter, given what it need not guard: whether the signals of a process
             reach only processes that are confined with it, and whether file rules cover truncation.
-        alone: its process namespace holds no other process.
-        file_rules: ``needed``: fail without them; ``wanted``: something else hides the files already; ``none``, where
-            the filter is not needed either.
+        alone: whether the process namespace holds no other process.
+        file_rules: ``needed``: fail without file rules; ``wanted``: something else hides the files already; ``none``:
+            neither file rules nor the filter are needed.
         reads_library_as_root: as root, keep the right to read past permissions if the interpreter's library needs it.
         landlock_version: the newest version of Landlock to use, ``None`` for the kernel's.
     """
@@ -52,7 +52,7 @@ class Profile(NamedTuple):
 
 
 def untrusted_user_id() -> int:
-    """User id for untrusted code: one without an owner if this process is root, else its own."""
+    """Return the user id for untrusted code: an id without an owner if this process is root, else its own id."""
     # This range is the one that systemd hands out for a service's lifetime.
     return _FIRST_USER + os.getpid() % _NUM_USERS if os.geteuid() == 0 else os.geteuid()
 
@@ -60,7 +60,7 @@ def untrusted_user_id() -> int:
 def confine(profile: Profile) -> None:
     """Give up for good every right that the profile does not name; children and executed programs inherit this.
 
-    Enter namespaces before: that takes privileges which are given up here.
+    Enter namespaces before calling this function: entering takes privileges that are given up here.
     """
     kernel.set_oom_score(1000)
     _give_up_privileges(profile)
@@ -108,9 +108,9 @@ def _set_file_rules(profile: Profile) -> int:
 
 
 class ChildConfinement(NamedTuple):
-    """Confinement left for each child of a confined zygote to apply: filters for Python and for compiled programs.
+    """Confinement that each child of a confined zygote still has to apply: filters for Python and compiled programs.
 
-    ``tasks`` is a limit where the kernel counts the programs' tasks together with the trainer's.
+    ``tasks`` is a limit, if the kernel counts the programs' tasks together with the trainer's.
     """
 
     filters: tuple[seccomp.Filter | None, seccomp.Filter | None]
@@ -118,15 +118,15 @@ class ChildConfinement(NamedTuple):
 
 
 def isolate(settings: dict[str, Any], exec_descriptor: int) -> ChildConfinement:
-    """Confine this process, a zygote; children apply what is left of it.
+    """Confine this process, a zygote; return the confinement that each child still has to apply.
 
-    ``settings`` are those of ``spawning.ZygoteSettings``, and ``folder``, the work folder. Compiled programs are
-    executed through ``exec_descriptor``. OSError if this machine cannot provide the tier.
+    ``settings`` are those of ``spawning.ZygoteSettings``, plus ``folder``, the work folder. Compiled programs are
+    executed through ``exec_descriptor``. Raise OSError if this machine cannot provide the tier.
     """
     tier, folder, user = int(settings["tier"]), str(settings["folder"]), untrusted_user_id()
     own_tasks = limits.tasks_are_counted_alone(tier >= 1)
     tasks = None if own_tasks else limits.SharedTaskLimit()
-    # Only its supervisor ends a zygote, by hanging up: not the signals that a job or a terminal sends to all.
+    # Only its supervisor ends a zygote, by hanging up; signals that a job or a terminal sends to all processes do not.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     if hasattr(kernel.libc, "mallopt"):  # of glibc, where by default each thread reserves 64 MiB of address space
         kernel.libc.mallopt(_M_ARENA_MAX, 2)

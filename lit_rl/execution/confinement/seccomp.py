@@ -1,8 +1,8 @@
 """System-call filters that allow what a program, a compiler or a build needs, and nothing else.
 
-Unlisted calls fail with an error and do not end the program: an honest one may have a fallback. A zygote installs
-the first filter once; each of its children stacks a second one on it, which takes away what only the zygote needs:
-to fork, to kill, to set up a child. The second is short, because the kernel compiles it again in every child.
+Unlisted calls fail with an error and do not end the program, which may have a fallback. A zygote installs
+the first filter once. Each of its children stacks a second filter on the first, to take away what only the zygote
+needs: to fork, to kill, to set up a child. The second is short, because the kernel compiles it again in every child.
 
 A filter is classic BPF, assembled here without a library. A block is a list of instructions that decides about one call
 by its arguments and returns on every path.
@@ -43,9 +43,9 @@ class Filter:
     """An assembled filter, to be installed in many processes.
 
     Args:
-        actions: what to do with a call, by its name.
-        blocks: calls whose arguments decide, by their names.
-        default: what to do with all others.
+        actions: what to do with calls, by the name of the call.
+        blocks: blocks for calls whose arguments decide, by the name of the call.
+        default: what to do with all other calls.
 
     ``install()`` puts the calling process under the filter for good; it needs ``no_new_privs``.
     """
@@ -62,7 +62,7 @@ class Filter:
         pid_words = tuple(2 * i + 1 for i, part in enumerate(code) if part[3] == OWN_PID)
         getpid = os.getpid
 
-        # Not a method: runs in every fork, and each attribute looked up there is memory copied.
+        # Not a method: it runs in every fork, where each attribute lookup copies memory.
         def install() -> None:
             pid = getpid()
             for index in pid_words:
@@ -74,7 +74,7 @@ class Filter:
 
 
 def always(action: int) -> Block:
-    """A block that decides without looking at the arguments."""
+    """Return a block that decides without looking at the arguments."""
     return [(_RETURN, 0, 0, action)]
 
 
@@ -93,12 +93,12 @@ def unless(argument: int, values: Sequence[int], action: int = REFUSE, mask: int
 
 
 def if_any_bit(argument: int, bits: int, then: int, otherwise: Block) -> Block:
-    """Decide on whether the low half of an argument has any of these bits."""
+    """Decide by whether the low half of an argument has any of these bits."""
     return [_load_arg(argument), (_JUMP_SET, 0, 1, bits), *always(then), *otherwise]
 
 
 def if_null(argument: int, then: int, otherwise: Block) -> Block:
-    """Decide by whether an argument, both halves of it, is zero."""
+    """Decide by whether both halves of an argument are zero."""
     found = [_load_arg(argument), (_JUMP_EQUAL, 0, 3, 0), _load_arg(argument, high=True), (_JUMP_EQUAL, 0, 1, 0)]
     return [*found, *always(then), *otherwise]
 
@@ -116,7 +116,7 @@ def _filter_head() -> Block:
 
 
 def _ranges_of_same_block(blocks: Mapping[int, Block], default: Block) -> list[tuple[int, Block]]:
-    """Sorted ``(first number, block)``; each applies up to the next. Unlisted numbers get the default."""
+    """Return sorted pairs ``(first number, block)``, each valid up to the next; unlisted numbers get the default."""
     starts: list[tuple[int, Block]] = []
     for number in range(max(blocks, default=0) + 2):
         block = blocks.get(number, default)
@@ -126,7 +126,7 @@ def _ranges_of_same_block(blocks: Mapping[int, Block], default: Block) -> list[t
 
 
 def _binary_search(starts: list[tuple[int, Block]]) -> Block:
-    """Binary search over ranges: the kernel runs the filter for every number when it is installed."""
+    """Make a binary search over ranges, because the kernel runs a filter for every number when it is installed."""
     if len(starts) == 1:
         return starts[0][1]
     middle = len(starts) // 2
@@ -136,7 +136,7 @@ def _binary_search(starts: list[tuple[int, Block]]) -> Block:
     return [(_JUMP_GREATER_EQUAL, len(low), 0, starts[middle][0]), *low, *high]
 
 
-# Without FILES a thread has a table of its own, and so as many descriptors again as a process may open.
+# Without FILES, a thread has a descriptor table of its own, and so as many descriptors again as a process may open.
 _CLONE_THREAD = 0x00000100 | 0x00000800 | 0x00010000 | 0x00000400  # VM, SIGHAND, THREAD, FILES
 _NEW_NAMESPACES = 0x7E020080
 _O_ACCMODE, _O_TRUNC, _O_TMPFILE = 0o3, 0o1000, 0o20000000  # the last without O_DIRECTORY, which has two values
@@ -154,30 +154,30 @@ _PROCESSES = ("fork", "vfork", "execve")
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 16, 36, 37, 38, 1025, 1027, 1030, 1032, 1034)
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: asked of any file; none injects input or sends signals.
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-# Of sockets: lengths, time limits, addresses used again. Not: code that the kernel runs for each packet.
+# Options of sockets: lengths, time limits, reused addresses. Not listed: code that the kernel runs for each packet.
 _SOCKET_OPTIONS = (1, 2, 7, 8, 9, 20, 21)
 _BUFFER_LENGTHS = (7, 8)  # what a buffer holds counts as memory of no process: setting them is pretended
 
 
 def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
-    """Filter of a zygote: the lists of ``system_calls``, and the calls that a zygote needs besides."""
+    """Return the filter of a zygote: the lists of ``system_calls``, plus further calls that a zygote needs."""
     blocks = _common_blocks()
     # Local pairs only, for asyncio.
     blocks["socketpair"] = only_if(0, [1])
     blocks["setsockopt"] = only_if(2, _SOCKET_OPTIONS, unless(2, _BUFFER_LENGTHS, PRETEND))
-    # One mapped page keeps all of such memory, and the rest of it then counts as memory of no process.
+    # One mapped page keeps all of such memory alive, and its other pages then count as memory of no process.
     blocks["mmap"] = unless(3, [_MAP_SHARED | _MAP_ANONYMOUS], mask=_MAP_SHARED | _MAP_ANONYMOUS)
-    blocks["fallocate"] = only_if(1, [0])  # else disk beyond the longest file
+    blocks["fallocate"] = only_if(1, [0])  # other modes take disk beyond the longest file
     also = (*_ZYGOTE_ONLY, *_OWN_ONLY, "prctl", "execveat", *(_PROCESSES if processes else ()))
     return Filter(_common_actions(also, truncation), blocks)
 
 
 def program_filter(exec_descriptor: int | None = None, processes: bool = False) -> Filter:
-    """Filter that denies a program the calls that only its zygote may make.
+    """Return the filter that denies a program the calls that only its zygote may make.
 
     Args:
-        exec_descriptor: allow ``execveat`` of this descriptor and no other way to execute; for programs that
-            were compiled. It lies above what the program itself can ever open. ``None`` for none.
+        exec_descriptor: for compiled programs, the descriptor that ``execveat`` may execute, and no other way to
+            execute. It lies above all that the program itself can ever open. ``None`` allows no ``execveat``.
         processes: as for the zygote.
     """
     # A program may not SIGKILL itself, so SIGKILL always came from outside: from the zygote, or for lack of memory.
@@ -202,15 +202,15 @@ def program_filter(exec_descriptor: int | None = None, processes: bool = False) 
 
 
 def build_filter(alone: bool, truncation: bool = True) -> Filter:
-    """Filter of a build: the calls that a shell, make, compilers and their output need.
+    """Return the filter of a build: the calls that a shell, make, compilers and compiled programs need.
 
     Args:
-        alone: no process outside can be named or signalled. If one can, signals are refused altogether: a filter
+        alone: no process outside can be named or signalled. Otherwise signals are refused altogether: a filter
             shared by many processes cannot tell which process ids are theirs.
         truncation: as for a zygote.
     """
     blocks = _common_blocks()
-    # By number each could name a process of the same user outside; 0 is the caller.
+    # By number, each of these calls could reach a process of the same user outside; 0 is the caller.
     for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):
         blocks[name] = only_if(0, [0])
     blocks["setpriority"] = only_if(0, [0], only_if(1, [0]))
@@ -230,10 +230,10 @@ def _common_blocks() -> dict[str, Block]:
         return if_any_bit(argument, _O_TMPFILE, NOT_SUPPORTED, named)
 
     return {
-        # Namespaces are forbidden to all: the flags of clone that make them.
+        # The flags of clone that make namespaces are forbidden to all.
         "clone": if_any_bit(0, _NEW_NAMESPACES, REFUSE, always(ALLOW)),
         "close_range": only_if(2, [0, _CLOSE_RANGE_CLOEXEC]),  # never into a descriptor table of its own
-        # Their arguments lie where a filter cannot look; glibc falls back to the older calls.
+        # The arguments of these two lie where a filter cannot look; glibc falls back to the older calls.
         "clone3": always(UNKNOWN),
         "openat2": always(UNKNOWN),
         "open": opening(1),
@@ -244,7 +244,7 @@ def _common_blocks() -> dict[str, Block]:
 
 
 def _pretend_own_limits(argument: int) -> Block:
-    """The sandbox limits CPU seconds and tasks: pretend that changing these limits succeeded."""
+    """Pretend that changing the limits on CPU seconds and tasks succeeded, since the sandbox sets these."""
     return unless(argument, [_RLIMIT_CPU, _RLIMIT_NPROC], PRETEND)
 
 

@@ -18,23 +18,23 @@ LIBRARY_FOLDERS = (
     "/usr/local/lib",
     "/usr/local/lib64",
 )
-# Shown of these folders, which also hold Python packages and more that programs must not see: libraries, objects.
+# Only libraries and objects are shown of these folders, which also hold Python packages that programs must not see.
 _LIBRARY_FILES = re.compile(r".*\.(so(\..*)?|[ao])")
 _HEADERS = ("/usr/include", "/usr/local/include", "/usr/libexec/gcc", "/usr/local/libexec/gcc")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 # Visible subfolders of a library folder, besides those of a machine type: for compilers, the C library and locales.
 _SUBFOLDERS = ("gcc", "gconv", "locale", "ossl-modules", "terminfo")
-# Not /dev/zero: what is mapped of it is memory that no limit counts.
+# Not /dev/zero: memory that is mapped from it counts towards no limit.
 DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 def library_folder() -> str:
-    """Folder of the standard library of this interpreter."""
+    """Return the folder of this interpreter's standard library."""
     return os.path.realpath(os.path.dirname(os.__file__))
 
 
 def system_files() -> list[str]:
-    """Libraries, locales and time zones, one by one: a rule for a folder cannot exclude a part of it."""
+    """List libraries, locales and time zones one by one, because a rule for a folder cannot exclude a part of it."""
     beside = os.path.join(os.path.realpath(sys.base_exec_prefix), "lib")
     folders = {path for path in (*LIBRARY_FOLDERS, beside) if os.path.isdir(path) and not os.path.islink(path)}
     found = [entry.path for folder in sorted(folders) for entry in os.scandir(folder) if _is_for_all(entry)]
@@ -48,24 +48,24 @@ def _is_for_all(entry: os.DirEntry[str]) -> bool:
 
 
 def header_folders() -> list[str]:
-    """Headers, and parts of compilers: read by compilers besides the files that programs read, too."""
+    """List the folders of headers and compiler parts, which compilers read besides the files that programs read."""
     return [path for path in _HEADERS if os.path.isdir(path)]
 
 
 def library_entries() -> list[str]:
-    """Entries of the standard library's folders, without site packages."""
+    """List the entries of the standard library's folders, without site packages."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     folders = {library_folder(), os.path.realpath(os.path.join(sys.exec_prefix, sys.platlibdir, version))}
     return [entry.path for folder in folders for entry in os.scandir(folder) if entry.name not in _SITE]
 
 
 def site_folders() -> list[str]:
-    """Site packages inside the standard library's folder, to be hidden."""
+    """List the site-package folders inside the standard library's folder, which are to be hidden."""
     return [path for name in _SITE if os.path.isdir(path := os.path.join(library_folder(), name))]
 
 
 def without_hidden(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
-    """Paths that show the given ones without the hidden ones.
+    """Return paths that show the given paths without the hidden paths.
 
     A file rule cannot exclude a part of a folder, so folders above what is hidden are replaced by their entries.
     """

@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 _MAX_STRIKES = 3
 _GOOD_SECONDS = 10.0
-# Parsed in the trainer's process while its other threads wait. Servers cut output far below this.
+# Answers are parsed in the trainer's process while its other threads wait. Servers cut output far below this length.
 _MAX_ANSWER_LENGTH = 4 << 20
 _ANSWER_UNITS = 10_000
-# Stands for an answer that was not read: only a program's output makes one this long.
+# Stands for an answer that was not read: only a program's output makes an answer this long.
 _TOO_LONG: dict[str, Any] = {"status": "Failed", "run_result": {"status": "OutputLimitExceeded"}}
 _connections = threading.local()
 
@@ -42,23 +42,23 @@ class ServerFailure(Exception):
 
 
 class SandboxFusionClient(ProgramRunner):
-    """Same interface as ``Sandbox``; programs run on an HTTP server.
+    """Runner with the interface of ``Sandbox`` that runs programs on an HTTP server.
 
-    Only the program, its input and the arguments of calls are sent; expected values stay here and outputs
-    are compared here, so a server without isolation between programs cannot leak them, and an exit status
-    is never taken for a pass. A request that fails is sent again. If a known good program fails too, the server is at
-    fault, and ``submit``'s future raises ``SandboxError``. If the good program passes each time, the program has
-    failed.
+    Only the program, its input and the arguments of calls are sent. Expected values stay here, and outputs are compared
+    here: a server without isolation between programs cannot leak expected values, and an exit status never counts as a
+    pass. A request that fails is sent again. If a known good program fails too, the server is at fault, and
+    ``submit``'s future raises ``SandboxError``. If the good program passes each time, the program has failed.
 
-    Not judged here, and refused by ``submit``: tests that do more than compare results of literal calls, or ask
-    for ``in_place`` or ``allow_objects`` (they need an exchange in both directions), C (the server knows C++ only),
-    robot worlds, builds, and kinds of checks from outside this package. The server measures wall time, not CPU time.
+    ``submit`` refuses checks that are not judged here: tests that do more than compare results of literal calls, tests
+    with ``in_place`` or ``allow_objects`` (both need an exchange in both directions), programs in C (the server knows
+    only C++), robot worlds, builds, and kinds of checks from outside this package. The server measures wall time, not
+    CPU time.
 
     Args:
         url: address of the server; by default the environment variable ``SANDBOX_URL``.
-        max_concurrency: requests at the same time; by default ``SANDBOX_MAX_CONCURRENCY``, else 32.
-            ``submit`` waits while four times as many are pending.
-        memory_bytes: most memory of one program, as asked of the server.
+        max_concurrency: most requests at the same time; by default the environment variable
+            ``SANDBOX_MAX_CONCURRENCY``, or 32. ``submit`` waits while four times as many requests are pending.
+        memory_bytes: most memory of one program, as requested from the server.
         wall_factor: wall seconds per CPU second of a check's limit.
         num_tries: how often a request is sent before it counts as failed.
         request_seconds: seconds that the server may take beyond the program's own limit.
@@ -75,7 +75,7 @@ class SandboxFusionClient(ProgramRunner):
     ) -> None:
         self.url = (url or os.environ.get("SANDBOX_URL", "")).rstrip("/")
         if not self.url:
-            raise UsageError("no server: pass url or set SANDBOX_URL, such as http://127.0.0.1:8080")
+            raise UsageError("no server is given: pass url, or set SANDBOX_URL, such as http://127.0.0.1:8080")
         concurrency = max_concurrency or int(os.environ.get("SANDBOX_MAX_CONCURRENCY", "32"))
         self._memory_megabytes = max(1, memory_bytes >> 20)
         self._wall_factor = wall_factor
@@ -87,7 +87,7 @@ class SandboxFusionClient(ProgramRunner):
         self._closing = threading.Event()
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
-        """Queue one program for judging; wait only while too many are pending.
+        """Queue one program for judging; wait only while too many programs are pending.
 
         The future raises ``SandboxError`` if the server fails to run a known good program.
         """
@@ -116,7 +116,7 @@ class SandboxFusionClient(ProgramRunner):
         return ThreadPoolExecutor(self._concurrency, thread_name_prefix="sandbox-fusion")
 
     def _judge_or_report(self, judge: Callable[[], Outcome]) -> Outcome:
-        """Judge; if the server fails, blame the program only if a known good one passes."""
+        """Judge a program; if the server fails, blame the program only if a known good program passes."""
         for attempt in range(_MAX_STRIKES):
             try:
                 return judge()
@@ -165,7 +165,7 @@ class SandboxFusionClient(ProgramRunner):
 
 
 def post_json(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Send JSON, get JSON, over a connection that this thread keeps."""
+    """Send JSON and return the JSON of the answer, over a connection that this thread keeps."""
     body = json.dumps(content).encode()
     parts = urlsplit(url)
     connection = _open_connection(parts.scheme, parts.netloc, seconds)
@@ -184,7 +184,7 @@ def post_json(url: str, content: dict[str, Any], seconds: float) -> dict[str, An
         if response.status == 200 and isinstance(answer, dict):
             return answer
     connection.close()
-    fault = f"HTTP {response.status}, no JSON object with status 200"
+    fault = f"HTTP {response.status} in place of a JSON object with status 200"
     raise ServerFailure(fault, _retry_seconds(response.getheader("Retry-After")))
 
 

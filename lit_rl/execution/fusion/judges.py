@@ -1,6 +1,6 @@
-"""Judges whose programs run on a server: counterparts of the local judges, over requests.
+"""Judges that run programs on a server by requests: counterparts of the local judges.
 
-A program whose functions are called is run by a script, which reads the calls from stdin and writes plain values to
+If a program's functions are called, a script runs the program, reads the calls from stdin, and writes plain values to
 stdout: only the program and the arguments of its calls leave this machine. The server's own verdict on the script is
 ignored; values are compared here.
 """
@@ -35,7 +35,7 @@ class RemoteRun(NamedTuple):
 
 
 Run = Callable[[str, str, str, float], RemoteRun]
-"""Runs code on the server: called with code, language, stdin and CPU seconds."""
+"""Function that runs code on the server, given code, language, stdin and CPU seconds."""
 
 RemoteJudge = Callable[[Run, str], Outcome]
 
@@ -48,10 +48,10 @@ try:
 except BaseException:
     sys.exit(1)
 """
-# Servers have been seen to report longer output as a time-out: their pipe fills before they read it.
+# Some servers report longer output as a time-out, because the pipe fills before the server reads it.
 _MAX_ANSWER_LENGTH = 100_000
 
-# The modules that run a program and write its values, each before those that import it.
+# The modules that run a program and write its values; each stands before the modules that import it.
 _MODULES = (
     *("wire.bounded_json", "wire.printable", "wire.library_values"),
     *("wire.plain", "wire.channel", "wire.errors"),
@@ -87,7 +87,7 @@ os._exit(0)
 
 
 def judge_for(check: Check) -> RemoteJudge:
-    """The judge of a check: a function of a way to run code, and the program."""
+    """Return the judge of a check, to be called with a function that runs code, and with the program."""
     if obstacle := _unsupported_reason(check):
         raise UsageError(f"{obstacle}: use the local Sandbox")
     judge = _JUDGES[type(check)](check)
@@ -124,7 +124,7 @@ def _calls_judge(check: CallTests) -> RemoteJudge:
 
 def _asserts_judge(check: AssertTests) -> RemoteJudge:
     plan = plan_of(check)
-    assert plan is not None  # or it were an obstacle
+    assert plan is not None  # tests without a plan were refused
 
     def judge(run: Run, program: str) -> Outcome:
         answers, ran = _run_calls(run, program, plan.calls, check.timeout_seconds, in_place=False)
@@ -141,7 +141,7 @@ _JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
 
 
 def _unsupported_reason(check: Check) -> str:
-    """Why a server cannot judge a check; empty if it can. It would cut off a long right answer."""
+    """Return why a server cannot judge a check; empty if it can. A server would cut off a long right answer."""
     length = 0
     if isinstance(check, StdioTests):
         if check.language not in ("python", "cpp"):
@@ -195,14 +195,14 @@ def _shim_source() -> str:
 
 
 def _verdict_of_error(run: Run, program: str, error: Description) -> Verdict:
-    """The verdict on a program that reports this exception; a server measures nothing that could confirm the report."""
+    """Return the verdict on a program that reports an exception; a server measures nothing that confirms the report."""
     if error.get("stage") == "compile":
         return Verdict.SYNTAX_ERROR if _is_no_python(run, program) else Verdict.EXCEPTION
     return Verdict.OUT_OF_MEMORY if "MemoryError" in error["types"] else Verdict.EXCEPTION
 
 
 def _is_no_python(run: Run, program: str) -> bool:
-    """Return whether a source does not compile, in a run that does nothing else."""
+    """Return whether a source fails to compile, in a run that only compiles it."""
     return run(_COMPILE_ONLY, "python", program, _COMPILE_SECONDS).verdict is Verdict.EXCEPTION
 
 

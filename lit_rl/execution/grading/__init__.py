@@ -1,1 +1,1 @@
-"""The grader's process: runs test code over a program that lives in another process."""
+"""The grader's process, which runs test code on a program that lives in another process."""

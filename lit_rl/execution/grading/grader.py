@@ -1,12 +1,12 @@
 """The grader's process: runs test code; every use of the program is a request to the program's process.
 
-The program sends plain data only, so nothing of it ever runs here: no ``__eq__``, no patched builtin, no
-frame to search. One line with a secret of this job reaches the supervisor when the first test failed, or after the last
-one, and the exit status says the same; if the program's process ended before, in any way, the tests have not passed.
-Around that line stands a letter for each test: tests go on after one that failed, to be counted.
+The program sends only plain data, so no code of it ever runs here: no ``__eq__``, no patched builtin, no frame to
+search. When the first test fails, or after the last test, one line with a secret of this job goes to the supervisor,
+and the exit status says the same. If the program's process ended before, in any way, the tests have not passed. Around
+that line stands a letter for each test: after a test that failed, the others still run, to be counted.
 
-Before the first program, the tests are rehearsed without any (:func:`rehearse`), up to their first use of a name that
-the program provides. What fails there is the tests' fault for every program; every later error is the program's.
+Before the first program, the tests are rehearsed without one (:func:`rehearse`), up to their first use of a name that
+a program provides. A failure there is the tests' fault for every program; every later error is the program's fault.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from lit_rl.execution.wire.value_text import value_text
 
 RESULT = 1  # stdout of the grader: nothing else writes there, tests print to stderr
 STATUSES = {"passed": 41, "failed": 42, "raised": 43, "ended": 44, "error": 46, "faulty": 47}
-"""Exit status of the grader for each kind of result; ``faulty`` is that of a rehearsal alone."""
+"""Exit status of the grader for each kind of result; only a rehearsal ends with ``faulty``."""
 
 HELD_TEST, FAILED_TEST, RAISED_TEST = b".", b"f", b"e"
-"""Letters of tests that held, that failed, and in which the program raised an exception."""
+"""Letters for tests that held, for tests that failed, and for tests in which the program raised an exception."""
 _MAX_TESTS = 100_000
 
 _SHORTAGES = (errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
 
 def grade(job: dict[str, Any]) -> int:
-    """Run the tests of ``job``; send the result to the supervisor as one line of JSON, and return its exit status."""
+    """Run the tests of ``job``, send the result to the supervisor as one line of JSON, and return the exit status."""
     program = TestsSide(Channel(CHANNEL), job["in_place"], job["allow_objects"])
     results = ReportingTestRunner(_take_stdout(), job, program)
-    reseed_random(job["seed"])  # the program's own stream would tell it what the tests draw
+    reseed_random(job["seed"])  # from a stream of its own, the program could tell what tests draw
     code = marshal.loads(job["code"])
     install_code_guard(code, job["texts"], lambda: program.is_used, program.mark_disbelieved)
     results.send_once(run_tests(job, code, program, results))
@@ -64,9 +64,9 @@ def grade(job: dict[str, Any]) -> int:
 
 
 def rehearse(job: dict[str, Any]) -> int:
-    """Run the tests of ``job`` without a program, up to their first use of one, which ends this process.
+    """Run the tests of ``job`` without a program, up to their first use of a program, which ends this process.
 
-    Return the exit status of tests that fail, or end, before they use a program; why goes to the supervisor.
+    If the tests fail or end before they use a program, return the exit status; the reason goes to the supervisor.
     """
     result = _take_stdout()
     reseed_random(job["seed"])
@@ -88,26 +88,26 @@ def rehearse(job: dict[str, Any]) -> int:
 
 
 def _take_stdout() -> Channel:
-    """Standard output for the result alone; the tests print to standard error from now on."""
+    """Keep standard output for the result alone; from now on, the tests print to standard error."""
     result = os.dup(RESULT)
     os.dup2(2, RESULT)
     return Channel(result)
 
 
 class _TestRunner:
-    """Runs tests and tracks their position: ``line`` is that of the running definition."""
+    """Runner of tests that tracks their position: ``line`` is the line of the running definition."""
 
     line: int | None = None
 
     def attempt(self, test: Callable[[], Any]) -> None:
-        """Run a test, or a function of several."""
+        """Run a test, or a function that holds several tests."""
         test()
 
     def record_pass(self) -> None:
         """Go on after a test that held."""
 
     def record_failure(self, error: BaseException) -> None:
-        """End the tests with the first that fails."""
+        """End the tests at the first failure."""
         raise error
 
     def run(self, job: dict[str, Any], code: CodeType, namespace: dict[str, Any]) -> None:
@@ -128,9 +128,9 @@ class _TestRunner:
 
 
 class ReportingTestRunner(_TestRunner):
-    """The results of the tests, sent as soon as they are known; those after one that failed are run too.
+    """Runner that sends the result as soon as it is known, and still runs the tests after a test that failed.
 
-    ``kinds`` is what the program said about the names that mean its own, ``evidence`` the numbers of asserts that held.
+    ``kinds`` is what the program said about names of its own; ``evidence`` holds the numbers of asserts that held.
     """
 
     def __init__(self, channel: Channel, job: dict[str, Any], program: TestsSide) -> None:
@@ -160,14 +160,14 @@ class ReportingTestRunner(_TestRunner):
             self.record_caught_error(is_test=True)
 
     def record_pass(self) -> None:
-        """Count a test that held; one that missed a name of the program's has failed, whatever caught the error."""
+        """Count a test that held; a test that missed a name of the program has failed, whatever caught the error."""
         missed = self.missed_name_error()
         if missed is not None:
             return self.record_failure(missed)
         self._write(HELD_TEST)
 
     def missed_name_error(self) -> NameError | None:
-        """The error of the tests that used a name which the program does not define, if they did."""
+        """Return the error for a name that the tests used and the program does not define, if there is one."""
         name = self._program.missed
         return None if name is None else NameError(f"name {name!r} is not defined", name=name)
 
@@ -177,7 +177,7 @@ class ReportingTestRunner(_TestRunner):
             self._program.missed = None
 
     def record_caught_error(self, is_test: bool) -> None:
-        """Go on after the present exception, which a test raised, or a statement between tests."""
+        """Go on after the present exception, which a test or a statement between tests has raised."""
         error = sys.exception()
         if not isinstance(error, Exception) or type(error).__name__ == "SkipTest":
             raise  # the exception is the caller's
@@ -274,7 +274,7 @@ def _run_once(function: Callable[..., Any], given: dict[str, Any]) -> None:
 
 
 def _parameter_sets(function: Any) -> Iterator[dict[str, Any]]:
-    """Arguments for each run: one set, or the product of pytest's ``parametrize`` marks."""
+    """Yield the arguments for each run: one set, or the product of pytest's ``parametrize`` marks."""
     marks = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize"]
     for chosen in itertools.product(*[_parameter_cases(*mark.args[:2]) for mark in marks]):
         yield {name: value for case in chosen for name, value in case.items()}
@@ -286,7 +286,7 @@ def _parameter_cases(names: Any, values: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def run_tests(job: dict[str, Any], code: CodeType, program: TestsSide, results: ReportingTestRunner) -> dict[str, Any]:
-    """Run the tests and describe the result, unless a test failed that let the others go on."""
+    """Run the tests and describe the result; failures after which the tests went on are already reported."""
     try:
         results.kinds = program.request_name_kinds(frozenset((*job["names"], *job["modules"])))
         namespace = tests_namespace(job, results.kinds, program)
@@ -329,7 +329,7 @@ def _type_and_message(error: BaseException) -> str:
 
 
 def _exception_chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception, those that it was raised for, and those that a group holds."""
+    """Yield an exception, its contexts and causes, and the exceptions that a group holds."""
     seen: list[BaseException] = []
     waiting = [error]
     while waiting:

@@ -1,4 +1,4 @@
-"""Keeps code that a program wrote from running in the grader, whichever function of the tests would run it.
+"""Guard that keeps code written by a program from running in the grader, whichever function would run the code.
 
 ``eval(f(1)) == 24`` and ``pickle.loads(f(x)) == x`` would run a program's code next to the tests, where it could write
 a pass. Python announces each code object before it runs (``sys.addaudithook``), so one hook covers ``eval``, ``exec``,
@@ -46,8 +46,8 @@ def install_code_guard(
 
     Args:
         tests: the compiled tests.
-        texts: source code within the tests, for them to run.
-        may_come_from_program: whether anything of the program has reached the tests.
+        texts: source code within the tests, for the tests to run.
+        may_come_from_program: returns whether anything of the program has reached the tests.
         note: called before something is refused, because the tests may catch the error.
     """
     folder = os.path.join(os.getcwd(), "")
@@ -78,7 +78,7 @@ def install_code_guard(
         if event in _WATCHED and is_refused(event, arguments):
             note()
             raise ProgramCodeError(
-                f"refused {event} of something that the program may have written: tests may only compare its values"
+                f"refused {event} of something that the program may have written: only compare the program's values"
             )
 
     sys.addaudithook(hook)

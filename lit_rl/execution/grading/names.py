@@ -1,4 +1,4 @@
-"""The names that tests find: stand-ins for the program's, or for names that no program provides; our modules."""
+"""Names that tests find: stand-ins for the program's names, placeholders without a program, and our modules."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lit_rl.execution.wire.link import BadMessage
 from lit_rl.execution.wire.object_table import OPERATIONS, StopOfProgram
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
-HELD, FAILED = "__lit_rl_held__", "__lit_rl_failed__"  # and these where one test of theirs ended
-PROBED = "__lit_rl_probed__"  # and this where a handler of theirs names NameError
-STOPPED = "__lit_rl_stopped__"  # the tests expect it where they expect StopIteration
+HELD, FAILED = "__lit_rl_held__", "__lit_rl_failed__"  # the tests call these where a single test ended
+PROBED = "__lit_rl_probed__"  # the tests call it in handlers that name NameError
+STOPPED = "__lit_rl_stopped__"  # the tests also expect it where they expect StopIteration
 # Modules whose import has side effects.
 _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
 
@@ -46,7 +46,7 @@ def tests_namespace(job: dict[str, Any], kinds: dict[str, Any], program: TestsSi
 
 
 class _Globals(dict[str, Any]):
-    """Globals of tests, with a record of the name that they look up and the program does not define."""
+    """Globals of tests, which record the last name that tests look up and the program does not define."""
 
     def __init__(self, content: dict[str, Any], absent: set[str], program: TestsSide) -> None:
         super().__init__(content)
@@ -75,7 +75,7 @@ def _bind_name(namespace: dict[str, Any], name: str, kinds: dict[str, Any], prog
 
 
 def module_meant(name: str, module: str, attributes: tuple[str, ...]) -> Any:
-    """The module or function that tests mean by a name; ``None`` if it lacks what they use of it."""
+    """Return the module or function that tests mean by a name; ``None`` if it lacks an attribute that they use."""
     if not attributes:
         module, _, function = module.rpartition(".")
         attributes = (function,)
@@ -92,10 +92,10 @@ def module_meant(name: str, module: str, attributes: tuple[str, ...]) -> Any:
 
 
 def _standard_module_or_none(module: str) -> Any:
-    """The real module behind a name of the program's, such as ``dt`` after ``import datetime as dt``."""
+    """Return the real module behind a name of the program, such as ``dt`` after ``import datetime as dt``."""
     top, _, rest = module.partition(".")
     if top in sys.stdlib_module_names and top not in _ACTING and "__" not in rest:
-        with contextlib.suppress(Exception):  # it is for another system, say
+        with contextlib.suppress(Exception):  # the module may be for another system
             return import_module(module)
     return None
 
@@ -105,14 +105,14 @@ def _raise_again(is_test: bool) -> NoReturn:
 
 
 REHEARSED = 48
-"""Exit status of a rehearsal that came to the first use of a program: up to there, the tests work."""
+"""Exit status of a rehearsal that reached the first use of a program: up to that point, the tests work."""
 
 
 def _exit_rehearsal(*_: Any, **__: Any) -> NoReturn:
     os._exit(REHEARSED)
 
 
-# Beside the operators, what Python asks of a class, a context, an attribute.
+# Besides the operators, the methods that Python calls for a class, a context or an attribute.
 _FURTHER = "getattribute setattr delattr mro_entries instancecheck subclasscheck await aiter anext aenter aexit bytes"
 _USES = sorted(OPERATIONS | {f"__{name}__" for name in (*_FURTHER.split(), "complex", "divmod", "rdivmod", "hash")})
 
@@ -129,7 +129,7 @@ def require_import(module: str, names: Iterable[str]) -> None:
 
 
 def rehearsal_namespace(job: dict[str, Any]) -> dict[str, Any]:
-    """The tests' globals, with stand-ins for the names of the program."""
+    """Return the tests' globals, with placeholders for the names of the program."""
     namespace: dict[str, Any] = {"__name__": "__main__", PASSED: lambda number: None, STOPPED: StopOfProgram}
     namespace |= {HELD: lambda: None, PROBED: lambda: None, FAILED: _raise_again}
     provided = [*job["names"], *([] if job["entry_point"] is None else [job["entry_point"], "candidate"])]

@@ -1,4 +1,4 @@
-"""The tests' end of the connection: which answers to trust, and what the program may do to their objects."""
+"""The tests' end of the connection: which answers to trust, and what the program may do to the tests' objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN_OPERATIONS = frozenset(("getattr", "setattr", "delattr", "dir", "copy", "
 _ENDING_MILLISECONDS = 3000
 _CALLABLE_ONLY = (FunctionType, BuiltinFunctionType, MethodType)
 _UNTRUSTED = "an object of the program was given a value of the tests, so its operators and attributes prove nothing"
-# What an object answers by its own code, called by the tests with whatever they like.
+# Operations that an object answers by its own code, which tests may call with any values.
 _TRUSTED = frozenset(
     ("__call__", "call", "method", "method of", "await", "derive", "copy", "deepcopy", "__getitem__", "__setitem__")
 )
@@ -31,7 +31,7 @@ _DESCRIPTORS = (property, classmethod, staticmethod)
 _SUBTRACTING = ("__sub__", "__rsub__")
 _WITHOUT_ORDER = OPERATIONS - ORDER
 _NAMED = ("getattr", "setattr", "delattr", "method")
-# Builtin functions that act on any object they are given: the program has its own.
+# Builtin functions that act on any object they are given: the program can use its own process's.
 _FOR_TESTS_ONLY = (eval, exec, compile, __import__, open, getattr, setattr, delattr, vars, globals, locals, input)
 _OF_MOCKS = ("attach_mock", "configure_mock", "mock_add_spec", "reset_mock")
 
@@ -41,13 +41,13 @@ class ProgramEnded(BaseException):
 
 
 class TestsSide(RpcLink):
-    """Requests to the program's process, and answers to its requests to the tests' objects.
+    """The tests' end of the link: sends requests to the program, and answers its requests to the tests' objects.
 
-    Objects of the program are compared by identity; with ``allow_objects`` as their classes say. Their operators
-    work, with one exception: once an operator has brought a plain value of the tests to an object, no plain value is
-    believed that an object answers by an operator or attribute, for it can make ``abs(result - expected)`` small, or
-    repeat what it saw, whatever was expected. Objects of classes that the tests name, and results of functions and
-    methods, stay believed.
+    Objects of the program are compared by identity, or with ``allow_objects`` as their classes decide. Their operators
+    work, with one exception: once an operator has brought a plain value of the tests to an object, plain values that
+    objects return from operators or attributes are no longer believed. Such an object could make
+    ``abs(result - expected)`` small, or repeat what it saw, whatever was expected. Objects of classes that the tests
+    name, and results of functions and methods, stay believed.
 
     Args:
         channel: to the program's process.
@@ -56,10 +56,10 @@ class TestsSide(RpcLink):
 
     Attributes:
         is_used: whether the tests have used the program.
-        is_disbelieved: whether something that the tests looked at is no evidence, so that they have not passed.
-        missed: the name that the tests used last and the program does not define.
+        is_disbelieved: whether something that the tests looked at is no evidence, so that the tests have not passed.
+        missed: the last name that the tests used and the program does not define.
         last_result: result of the last request that had one.
-        errors: exceptions that the program raised, with what it said of them.
+        errors: exceptions that the program raised, each with the program's description of it.
     """
 
     __test__ = False
@@ -70,7 +70,7 @@ class TestsSide(RpcLink):
         self._allow_objects = allow_objects
         self._lock = threading.RLock()
         self._knows_tests = False  # whether an object saw a value of the tests through an operator
-        self._untrusted: set[int] = set()  # objects that an operator made of such a value
+        self._untrusted: set[int] = set()  # objects that an operator made from such a value
         self.named: set[type] = set()
         self.ended = False
         self.is_used = self.is_disbelieved = False
@@ -79,7 +79,7 @@ class TestsSide(RpcLink):
         self.errors: list[tuple[BaseException, Any]] = []
 
     def request_name_kinds(self, wanted: frozenset[str]) -> dict[str, Any]:
-        with contextlib.suppress(ChannelClosed):  # it may have said why
+        with contextlib.suppress(ChannelClosed):  # the program may have said why
             self.channel.send(encode(sorted(wanted)))
         message: list[Any] = []
         with contextlib.suppress(ChannelClosed, BadMessage):
@@ -93,7 +93,7 @@ class TestsSide(RpcLink):
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """One request and its answer: a value, or the program's exception, raised here."""
+        """Send one request; return the value in the answer, or raise the program's exception here."""
         if self.ended:
             raise ProgramEnded
         with self._lock:
@@ -130,10 +130,10 @@ class TestsSide(RpcLink):
         return error
 
     def end_tests(self, message: list[Any]) -> NoReturn:
-        """Mark the program as ended, with its reason if it gave one, and end the tests."""
+        """Mark the program as ended, with the reason if the program gave one, and end the tests."""
         if len(message) > 1 and isinstance(message[1], dict):
             self.last_error = message[1]
-            # Until its process has ended, whose exit status is the evidence: an honest one ends at once.
+            # Wait for the end of its process, whose exit status is the evidence: an honest process ends immediately.
             poll = select.poll()
             poll.register(self.channel.descriptor, select.POLLIN)
             with contextlib.suppress(ChannelClosed):
@@ -147,7 +147,7 @@ class TestsSide(RpcLink):
     def make_function_standin(
         self, target: int | str, name: str, *, is_async: bool = False, doc: Any = None
     ) -> Callable[..., Any]:
-        """A stand-in for one of the program's functions: by number, or found by name at each call."""
+        """Make a stand-in for a function of the program, given by number, or found by name at each call."""
         if not isinstance(target, str) and (type(target) is not int or target < 0 or self.held.is_mine(target)):
             raise BadMessage("the number names no object of the program")
         operation = "call" if isinstance(target, str) else "__call__"

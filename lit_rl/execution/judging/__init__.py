@@ -1,1 +1,1 @@
-"""The supervisor's process: holds tests and expected values, has programs run, compares results."""
+"""The supervisor's process, which holds tests and expected values, has programs run, and compares results."""

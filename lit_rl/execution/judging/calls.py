@@ -1,4 +1,4 @@
-"""Literal asserts and call tests: the program's process answers calls, the supervisor compares."""
+"""Judges of literal asserts and call tests: the program's process answers calls, the supervisor compares answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_CALLS = 10
 
 
 def judge_asserts(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
-    """Calls of a plan if there is one, two processes otherwise."""
+    """Judge by the calls of a plan if the tests have a plan, and by two processes otherwise."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     plan = plan_of(check)
@@ -42,12 +42,12 @@ def judge_asserts(client: ZygoteClient, program: str, check: AssertTests) -> Out
         return judge_graded(client, program, check)
     try:
         return judge_plan(client, program, check, plan) or judge_graded(client, program, check)
-    except FaultyCheck as fault:  # of a grader, which the program alone made necessary
+    except FaultyCheck as fault:  # found by a grader, which only the program made necessary
         return Outcome(Verdict.WRONG_ANSWER, stderr=str(fault))
 
 
 def plan_of(check: AssertTests) -> AssertPlan | None:
-    """The plan of a check's tests, or ``None`` if they need a grader."""
+    """Return the plan of a check's tests, or ``None`` if the tests need a grader."""
     return None if check.in_place or check.allow_objects else plan_asserts(check.test, check.entry_point)
 
 
@@ -55,8 +55,8 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
     """Make the calls of a plan in the program's process, and its comparisons here.
 
     Returns:
-        ``None`` if a grader must compare: a comparison failed over an object of the program, whose operators only a
-        grader can use, or may be slow.
+        ``None`` if a grader must compare, because a comparison may be slow, or because one failed over an object of
+        the program, whose operators only a grader can use.
     """
     with _make_child_files(program, plan.calls) as child:
         report = client.run([child], check.timeout_seconds)
@@ -85,7 +85,7 @@ def judge_python_calls(client: ZygoteClient, program: str, check: CallTests) -> 
 
 
 def calls_of(check: CallTests) -> list[Call]:
-    """The calls that a program is asked to make, one per case."""
+    """Return the calls that a program is asked to make, one per case."""
     return [Call(check.entry_point, args, {}) for args, _ in check.cases]
 
 
@@ -101,7 +101,7 @@ def _make_child_files(program: str, calls: Sequence[Call], in_place: bool = Fals
 
 
 def _can_marshal(value: Any) -> bool:
-    """Return whether marshal preserves a value: it turns an array into bytes, and loses the order of a set."""
+    """Return whether marshal preserves a value; marshal turns an array into bytes, and loses the order of a set."""
     kind = type(value)
     if kind is dict:
         return _can_marshal(list(value)) and _can_marshal(list(value.values()))
@@ -112,7 +112,7 @@ def _can_marshal(value: Any) -> bool:
 
 
 def refuse_object(value: Any) -> list[Any]:
-    """Refuse an argument of the tests, or the answer of a host, that no other process can be given."""
+    """Refuse an argument of the tests, or an answer of a host, that cannot be given to another process."""
     raise FaultyCheck(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
@@ -136,14 +136,14 @@ def _outcome(
 
 
 class Answers:
-    """Values by position of the call, and reasons for missing ones. Each is read when it is compared.
+    """Values by position of the call, and reasons for missing values; a value is read when it is compared.
 
     Args:
-        content: what the program's process wrote: one line for its start, one per call; an object is an exception.
-        num_calls: calls that were to be made; lines after theirs are not read.
-        ended: the verdict that the end of the process alone decides, if it does.
-        judge_error: gives the verdict on a program that describes an exception, which is its own word.
-        read: reads the value in a line of another language's driver; by default lines are those of Python's.
+        content: what the program's process wrote: a line for its start, and a line per call; an object is an exception.
+        num_calls: number of calls that were to be made; lines after the lines of these calls are not read.
+        ended: the verdict, if the end of the process alone decides it.
+        judge_error: returns the verdict on a program that describes an exception, which is the program's own word.
+        read: reads the value in a line of another language's driver; by default, lines come from Python's driver.
     """
 
     def __init__(
@@ -170,14 +170,14 @@ class Answers:
             raise
 
     def compares_large(self, plan: AssertPlan) -> bool:
-        """Return whether an assert compares long answers with each other: a grader does these, as they can be slow."""
+        """Return whether an assert compares long answers with each other, which can be slow and is a grader's work."""
         compared = (assertion.calls for assertion in plan.assertions if len(assertion.calls) > 1)
         return any(
             len(self._lines.get(index + 1, b"")) > plain.DIGITS_BESIDE_OTHERS for calls in compared for index in calls
         )
 
     def error(self, index: int) -> Description | None:
-        """Return why a call gave no value: its exception, an earlier ending of the program, or a value not carried."""
+        """Return why a call gave no value: its exception, an earlier end of the program, or a value not carried."""
         refused = self._refused.get(index)
         return self._exception(index) or (None if refused is None else describe_not_carried(refused))
 
@@ -198,7 +198,7 @@ class Answers:
             return ""
 
     def first_failed(self, cases: Sequence[Verdict]) -> int | None:
-        """Index of the first case that did not pass, unless the program's start failed, or all cases together."""
+        """Return the index of the first case that did not pass; ``None`` if the start or all cases together failed."""
         if not self._lines or self.start_error or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return None
         return _first_failing(cases)
@@ -257,7 +257,7 @@ class Answers:
     def verdict_and_error(
         self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]
     ) -> tuple[Verdict, Description | None]:
-        """The verdict of the first case that did not pass, and the exception that explains it."""
+        """Return the verdict of the first case that did not pass, and the exception that explains the verdict."""
         bad = _first_failing(cases)
         if bad is None:
             return Verdict.PASSED, None
@@ -269,7 +269,7 @@ def _first_failing(cases: Sequence[Verdict]) -> int | None:
 
 
 def _may_hold_large(expected: Any) -> bool:
-    """Return whether an expected value is as long as an int that some types compare with slowly."""
+    """Return whether an expected value is as long as an int that is slow to compare with values of some types."""
     try:
         return len(marshal.dumps(expected)) > plain.DIGITS_BESIDE_OTHERS // 2
     except ValueError:  # not of a type that marshal knows
@@ -309,7 +309,7 @@ def matches(value: Any, expected: Any, check: CallTests) -> bool:
 
 
 def _with_text_keys(values: dict[Any, Any]) -> dict[Any, Any]:
-    """A dict as JSON stores it, if all of its keys are numbers; any other as it is."""
+    """Return a dict as JSON stores it, if all of its keys are numbers; return any other dict as it is."""
     numbers = all(type(key) in (int, float) for key in values)
     return {repr(key): value for key, value in values.items()} if numbers else values
 
@@ -321,7 +321,7 @@ def _is_close(value: float, expected: float, tolerance: float) -> bool:
 
 
 def _is_close_like_evalplus(value: Any, expected: Any, tolerance: float) -> bool:
-    """Compare like ``np.testing.assert_allclose`` values for which EvalPlus uses that function."""
+    """Compare as ``np.testing.assert_allclose`` does, if EvalPlus uses that function for values of this kind."""
     values, numbers = (list(one) if isinstance(one, list | tuple) else [one] for one in (value, expected))
     are_floats = bool(numbers) and all(isinstance(number, float) for number in numbers)
     slack = tolerance or (1e-6 if are_floats else 0.0)
@@ -345,7 +345,7 @@ def _verdict_of_comparison(comparison: Callable[..., bool], *arguments: Any) -> 
 def failed_call(
     answers: Answers, cases: Sequence[Verdict], calls: Sequence[Call], check: CallTests
 ) -> FailedCase | None:
-    """The first case whose call did not return the expected value."""
+    """Return the first case whose call did not return the expected value."""
     index = answers.first_failed(cases)
     if index is None:
         return None
@@ -353,7 +353,7 @@ def failed_call(
 
 
 def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, test: str) -> FailedCase | None:
-    """The first assert of a plan that does not hold; ``test`` is the source that the plan was made of."""
+    """Return the first assert of a plan that does not hold; ``test`` is the source from which the plan was made."""
     failed = answers.first_failed(cases)
     if failed is None:
         return None

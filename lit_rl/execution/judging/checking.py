@@ -1,8 +1,8 @@
-"""Checkers: programs of the tests that judge what a program printed, where many outputs are right.
+"""Checkers: programs that belong to the tests and judge what another program printed, if many outputs are right.
 
 A checker is the third blind process: it runs confined as programs are, in a zygote of its own, and gets the program's
-output as a file after the program has ended. Before a program runs, the checker must accept each expected output; what
-fails there is the tests' fault. Whatever it does with a program's output after that is a failed case at worst.
+output as a file after the program has ended. Before a program runs, the checker must accept each expected output; a
+failure there is the tests' fault. Whatever a checker later does with a program's output is a failed case at worst.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.program_messages import Description
 
-_RIGHT, _WRONG, _FAILED, _POINTS = 0, (1, 2, 4, 8), 3, 7  # wrong: also testlib's extra output, and end of file
+_RIGHT, _WRONG, _FAILED, _POINTS = 0, (1, 2, 4, 8), 3, 7  # 4, 8: testlib's extra output, end of file
 _POINTS_LINE = re.compile(r"points (\d{1,18}(?:\.\d{1,18})?)(?!\S)")
-_MAX_FILES_BYTES = 64 << 20  # of one file that a checker reads: the tests' inputs may be longer than any output
+_MAX_FILES_BYTES = 64 << 20  # longest file that a checker reads: a test's input may be longer than any output
 _MAX_REHEARSED = 4096
 
 
 class Ruling(NamedTuple):
-    """The ruling of a checker, or of a comparison, on one output: points, 0 to 1, a comment, how the checker failed."""
+    """Ruling of a checker or a comparison on one output: points from 0 to 1, a comment, and how the checker failed."""
 
     points: float
     comment: str = ""
@@ -39,7 +39,7 @@ class Ruling(NamedTuple):
 
 
 class Checkers:
-    """Runs checkers. One per worker; its zygote starts with the first one."""
+    """Runner of checkers. Each worker has one runner, whose zygote starts with the first checker."""
 
     def __init__(
         self, settings: ZygoteSettings, compiler: Compiler, connect: Callable[[ZygoteSettings], ZygoteClient]
@@ -51,13 +51,13 @@ class Checkers:
         )
         self._compiler, self._connect = compiler, connect
         self._client: ZygoteClient | None = None
-        # Of each expected output that was tried: its points, or why the checker does not accept it.
+        # For each expected output that was tried: its points, or why the checker does not accept the output.
         self._rehearsed: dict[bytes, float | str] = {}
 
     def rehearse(self, check: StdioTests) -> None:
         """Judge each expected output with the checker as if a program had printed it, once per worker.
 
-        A refusal counts if it comes again in the same way; what does not is not remembered.
+        A refusal is remembered only if it comes again in the same way.
         """
         for number, (stdin, accepted) in enumerate(check.cases, 1):
             for answer in _accepted_texts(accepted):
@@ -66,7 +66,7 @@ class Checkers:
                     raise FaultyCheck(f"the checker does not accept the expected output of case {number}: {found}")
 
     def judge(self, check: StdioTests, stdin: str, printed: bytes, accepted: str | tuple[str, ...]) -> Ruling:
-        """The ruling on what a program printed, with the share of the expected output's points as its points."""
+        """Return the ruling on what a program printed; its points are the share of the expected output's points."""
         rulings = []
         for answer in _accepted_texts(accepted):
             full = self._points_or_refusal(check, stdin, answer)
@@ -88,7 +88,7 @@ class Checkers:
 
     def _judge_expected_output(self, check: StdioTests, stdin: str, answer: str) -> float | str:
         ruling = self._run_checker(check, stdin, answer.encode("utf-8", "surrogateescape"), answer)
-        return ruling.fault or ruling.points or f"it says {ruling.comment!r}"
+        return ruling.fault or ruling.points or f"the checker says {ruling.comment!r}"
 
     def _run_checker(self, check: StdioTests, stdin: str, printed: bytes, answer: str) -> Ruling:
         checker = check.checker
@@ -133,7 +133,7 @@ def _parse_ruling(ended: Verdict | None, status: int, error: Description | None,
     elif code == _RIGHT or code in _WRONG:
         return Ruling(float(code == _RIGHT), text)
     elif code == _POINTS:
-        fault = "it ended with exit code 7, but its first line is not 'points NUMBER'"
+        fault = "it ended with exit code 7, but its standard error does not begin with 'points NUMBER'"
     else:
         fault = f"it ended with exit code {code}{', a failure of its own' if code == _FAILED else ''}"
     return Ruling(0.0, text, fault)

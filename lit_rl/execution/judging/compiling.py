@@ -1,8 +1,8 @@
 """Compiled programs: built under confinement, cached by content, run without the node's libraries.
 
-A compiler runs in a zygote of its own, of the only kind that may make processes, and may execute nothing but its
-toolchain. Besides headers and its own parts it reads what programs read and no other file, so that no secret can be
-included. What it made is kept in the supervisor's memory, where no program can read or write it.
+A compiler runs in a zygote of its own, the only kind of zygote that may start processes, and may execute only its
+toolchain. It reads headers, its own parts and what programs read, but no other file, so that no secret can be
+included. Compiled programs are kept in the supervisor's memory, where no program can read or write them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_MEMORY = re.compile(
     r"(?:out of memory|OutOfMemory|virtual memory exhausted|cannot allocate memory|Killed signal|memory allocation of)",
     re.M | re.I,
 )
-"""As compilers begin a line; what a source makes one print has its own line before it, or the linker's words."""
+"""Matches lines as compilers begin them; a text that a source makes them print follows a place or linker's words."""
 
 Files = Mapping[str, str]
 """Source files by name."""
@@ -61,23 +61,23 @@ def require_toolchain(language: Language) -> Toolchain:
 
 
 def environment_of(language: Language) -> dict[str, str]:
-    """Variables of a language's tools and programs."""
+    """Return the environment variables of a language's tools and programs."""
     known = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "ONLINE_JUDGE": "true"}
     return {**known, **dict(LANGUAGES[language].environment)}
 
 
 class Compiler:
-    """Compiles sources, each once. One per worker; the zygote of a language starts with its first source."""
+    """Compiles each source once. Each worker has one compiler; a language's zygote starts with its first source."""
 
     def __init__(self, settings: ZygoteSettings, connect: Callable[[ZygoteSettings], ZygoteClient]) -> None:
         self._settings, self._connect = settings, connect
         self._clients: dict[Language, ZygoteClient] = {}
         self._runners: dict[Language, ZygoteClient] = {}
         self._kept: OrderedDict[bytes, Compiled] = OrderedDict()
-        self._proven: set[Language] = set()  # languages in which something compiled, so that headers are installed
+        self._proven: set[Language] = set()  # something in the language compiled: headers are installed
 
     def compile(self, files: Files, language: Language, beside: bool = False) -> Compiled:
-        """The compiled program, from the cache if its files were compiled before."""
+        """Return the compiled program, from the cache if its files were compiled before."""
         key = hashlib.sha256(repr((language, beside, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
         kept = self._kept
         if key not in kept:
@@ -88,7 +88,7 @@ class Compiler:
         return kept[key]
 
     def client_for_programs(self, language: Language, own: ZygoteClient) -> ZygoteClient:
-        """The client for programs in a language: Python's own, where they need no more than one executable."""
+        """Return the client for programs in a language: Python's own, if a program needs only its executable."""
         spec = LANGUAGES[language]
         if not spec.run and not spec.reserves:
             return own
@@ -108,7 +108,7 @@ class Compiler:
     def _compile(self, files: Files, language: Language, beside: bool) -> Compiled:
         """Compile a source; rule out a broken compiler before an error counts.
 
-        What the compiler prints proves nothing: a source can make it print any text. So a failure that names no line
+        What a compiler prints proves nothing: a source can make it print any text. So a failure that names no line
         counts only if a known good program compiles now and the source fails again.
         """
         first = self._attempt(files, language, beside)
@@ -172,13 +172,13 @@ class Compiler:
 
 
 def compiler_failure(language: Language, diagnostics: str, settings: ZygoteSettings) -> CompilerFailed:
-    """The error for tools that fail on a known good program, which is no program's fault."""
+    """Return the error for tools that fail on a known good program, which is no program's fault."""
     spec, remedy = LANGUAGES[language], "repair the toolchain, or free memory and disk"
     text = " ".join(diagnostics.split())
     text = text if len(text) <= 500 else f"{text[:250]} ... {text[-250:]}"
-    # Tier 0 alone shows programs, which root runs as another user, the machine's own folders.
+    # Only in tier 0 do programs, which root runs as another user, see the machine's own folders.
     if settings.tier == 0 and os.geteuid() == 0 and (tools := find_toolchain(language)) is not None:
         folders = {folder for path in (*tools.executables, *tools.readable) for folder in Path(path).parents}
         if closed := min((one for one in folders if not one.stat().st_mode & stat.S_IXOTH), default=None):
-            remedy = f"parts of it are in {closed}, which only root may enter: install Debian's package {spec.package}"
-    return CompilerFailed(f"{spec.command} fails on a known good program here: {remedy}; it said: {text}")
+            remedy = f"some tools are in {closed}, which only root may enter: install Debian's package {spec.package}"
+    return CompilerFailed(f"{spec.command} fails on a known good program here: {remedy}; the command said: {text}")

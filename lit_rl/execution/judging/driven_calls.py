@@ -1,4 +1,4 @@
-"""Call tests in every language: outside Python a driver in the program's process makes the calls.
+"""Call tests in every language: for all but Python, a driver in the program's process makes the calls.
 
 Arguments go in and values come out as JSON, a line per call; the supervisor compares. A program can write any line in
 the driver's place, but it cannot know the expected values, which never leave the supervisor.
@@ -54,17 +54,17 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     language, spec = check.language, LANGUAGES[check.language]
-    client.on_report()  # from here on the program is read
+    client.on_report()  # from here on, this process reads the program
     source = source_for_compiler(program, language)
     if language == "c":
-        require_toolchain("cpp")  # its driver is in C++
+        require_toolchain("cpp")  # C's driver is in C++
         if not _c_pointer_declaration(source, check):
-            message = f"the program declares no {check.entry_point} with only numbers, bool, char and char *"
+            message = f"the program declares no {check.entry_point} whose types are only numbers, bool, char and char *"
             return Outcome(Verdict.SYNTAX_ERROR, stderr=message)
     built = build(client, _source_files(source, check), language, beside=language == "c")
     if built.verdict is not None:
         return build_failure_outcome(built)
-    # Drivers that have to read JSON by themselves get no escaped letters.
+    # Drivers that parse JSON themselves get no escaped letters.
     lines = [json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c")) for args, _ in check.cases]
     with run_to_end(
         client,
@@ -89,12 +89,12 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         if error is not None and error["types"]:
             outcome = with_error_details(outcome, error)
         elif verdict is Verdict.EXCEPTION and error is None and outcome.exception_type is None:
-            outcome = replace(outcome, exception_type="SystemExit")  # without a word
+            outcome = replace(outcome, exception_type="SystemExit")  # it ended without a message
         return replace(outcome, failed_case=failed_call(answers, cases, calls_of(check), check))
 
 
 def _source_files(source: str, check: CallTests) -> Files:
-    """The program, and its driver where that is compiled with it: the root first."""
+    """Return the program, and its driver if the driver is compiled with it; the root comes first."""
     file, language = LANGUAGES[check.language].file, check.language
     if language == "go":
         instance = check.entry_point + _go_type_arguments(source, check)
@@ -111,7 +111,7 @@ def _source_files(source: str, check: CallTests) -> Files:
 
 
 def _c_pointer_declaration(source: str, check: CallTests) -> str:
-    """The declaration of a pointer to the function of C, for its driver; empty if that cannot carry the types."""
+    """Return the declaration of a pointer to a C function, for the driver; empty if it cannot carry the types."""
     # A type may end with blanks, and so may what follows.
     code = re.sub(r"[ \t]+", " ", blank_comments_and_strings(source))
     found = re.search(rf"^(?:static |inline )*({_C_TYPE})\s*{check.entry_point}\s*\(([^(){{}};]*)\)\s*\{{", code, re.M)
@@ -122,7 +122,7 @@ def _c_pointer_declaration(source: str, check: CallTests) -> str:
 
 
 def _qualified_function_name(source: str, entry_point: str) -> str:
-    """The function's name in C++ and Rust: in ``Solution`` if the program has that, and no such function outside."""
+    """Return the function's name in C++ and Rust: in ``Solution``, if that exists and none is outside it."""
     code, depth, is_outside = blank_comments_and_strings(source), 0, "." in entry_point
     for found in re.finditer(rf"[{{}}]|(?<![\w.:>]){entry_point}\s*[(<]", code):
         depth += {"{": 1, "}": -1}.get(found[0], 0)
@@ -131,7 +131,7 @@ def _qualified_function_name(source: str, entry_point: str) -> str:
 
 
 def _go_type_arguments(source: str, check: CallTests) -> str:
-    """The types, in brackets, for which a generic function of Go is called: those that its arguments have in JSON."""
+    """Return the types, in brackets, with which a generic Go function is called: those of its arguments in JSON."""
     found = re.search(rf"\bfunc {check.entry_point}{_GO_GENERIC}", source)
     if not found:
         return ""
@@ -155,7 +155,7 @@ def _go_type_arguments(source: str, check: CallTests) -> str:
             bind(kind[3:], [value for args, _ in check.cases for value in args[index:]])
         else:
             bind(kind, [args[index] for args, _ in check.cases if index < len(args)])
-    usable = [name for name in bound if bound[name] or "~" not in found[1]]  # by another's constraint
+    usable = [name for name in bound if bound[name] or "~" not in found[1]]  # others follow from a constraint
     return f"[{', '.join(_go_type(bound[name]) for name in usable)}]"
 
 
@@ -170,7 +170,7 @@ def _go_type(values: list[Any]) -> str:
 
 
 def _answer_header(source: str, check: CallTests) -> str:
-    """First line for a driver: the function, 1 if the answer is its first argument after the call, Java's classes."""
+    """Return a driver's first line: the function, 1 if its changed first argument is the answer, and Java's classes."""
     classes: Sequence[str] = _JAVA_CLASS.findall(source) if check.language == "java" else ()
     return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(classes)])
 

@@ -32,12 +32,12 @@ _SECRET_BYTES = 16
 _MAX_REHEARSED = 1024
 _MAX_PARSED_LENGTH = 200_000
 _SKIPPING = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-# Why tests fail without a program, ``None`` if they do not: by digest.
+# By the tests' digest: why the tests fail without a program, or ``None`` if they do not.
 _rehearsed: dict[bytes, str | None] = {}
 
 
 def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
-    """Two processes: the program serves its functions, a grader runs the tests over them."""
+    """Judge by two processes: the program's process serves its functions, and a grader runs the tests on them."""
     prepared = prepare_tests(check.test, check.entry_point)
     require_rehearsed(client, check, prepared)
     tests = _grading_job("grade", check, prepared)
@@ -60,10 +60,10 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
 
 
 def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> None:
-    """Run tests once without a program, up to the first use of one; each worker caches the result.
+    """Run tests once without a program, up to the first use of the program; each worker caches the result.
 
-    What fails there fails for every program, so it is the tests' fault. It counts if it fails in the same way again;
-    what a shortage of time, memory or disk explains is not remembered.
+    What fails there fails for every program, so it is the tests' fault. A failure is remembered if it comes again in
+    the same way, unless a shortage of time, memory or disk explains it.
     """
     key = _tests_digest(check.test, check.entry_point)
     if key in _rehearsed:
@@ -79,7 +79,7 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
 
 
 def _rehearse_once(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> tuple[str | None, bool]:
-    """The fault of tests that fail without a program, and whether it will last."""
+    """Return the fault of tests that fail without a program, and whether the fault will last."""
     job = _grading_job("rehearse", check, prepared)
     with ChildFiles(job) as grader:
         report = client.run([grader], check.timeout_seconds)
@@ -97,7 +97,7 @@ def _rehearse_once(client: ZygoteClient, check: AssertTests, prepared: PreparedT
 
 
 def _grading_job(mode: str, check: AssertTests, prepared: PreparedTests) -> dict[str, Any]:
-    """The grader's job. Its random seed is that of the test, which the program's process never sees."""
+    """Return the grader's job; its random seed depends on the tests alone, and the program's process never sees it."""
     return {
         "mode": mode,
         "entry_point": check.entry_point,
@@ -115,9 +115,9 @@ def _tests_digest(test: str, entry_point: str | None) -> bytes:
 
 
 def result_or_none(content: bytes, status: int, secret: str) -> _Result:
-    """The grader's result: one whole line with the job's secret, from a process that ended as that line says.
+    """Return the grader's result: one whole line with the job's secret, from a process that ended as that line says.
 
-    After a test that failed, a limit may have ended the process.
+    After a test that failed, a limit may have ended the process instead.
     """
     before, *rest = content.split(b"\n")
     if len(rest) != 2 or before.strip(_LETTERS) or rest[1].strip(_LETTERS):
@@ -141,7 +141,7 @@ def _outcome(
     result: _Result,
     letters: bytes,
 ) -> Outcome:
-    """The outcome of a limit that was reached, else of the grader's report."""
+    """Return the outcome that a limit decides if one was reached, and otherwise the grader's report."""
     ended, status = verdict_of_child(client, served, report, 1), report.children[1].status
     error, added = None, ""
     if (report.timed_out and result is None) or ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
@@ -150,7 +150,7 @@ def _outcome(
         verdict, error = Verdict.EXCEPTION, describe_exit(report.children[0].status)
     elif result["kind"] == "passed":
         verdict = Verdict.PASSED
-    elif result["kind"] in ("failed", "error"):  # of the tests
+    elif result["kind"] in ("failed", "error"):  # raised in the tests
         name, _, text = str(result["message"]).partition(": ")
         error = {"types": [name], "message": text, "line": None}
         short = result["kind"] == "error" and name == "MemoryError"
@@ -169,7 +169,7 @@ def _outcome(
 
 
 def _verdicts_of_letters(letters: bytes, verdict: Verdict) -> list[Verdict]:
-    """A verdict for each test that ended; the first that did not pass has the program's."""
+    """Return a verdict for each test that ended; the first test that did not pass has the program's verdict."""
     cases = [_CASES[bytes((letter,))] for letter in letters]
     if verdict is not Verdict.PASSED:
         first = next((index for index, case in enumerate(cases) if case is not Verdict.PASSED), len(cases))
@@ -179,7 +179,7 @@ def _verdicts_of_letters(letters: bytes, verdict: Verdict) -> list[Verdict]:
 
 @lru_cache(maxsize=512)
 def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, bool]:
-    """The source of the innermost statement at a line, and whether it calls the program just once."""
+    """Return the source of the innermost statement at a line, and whether the statement calls the program just once."""
     if len(test) > _MAX_PARSED_LENGTH:
         return lines_of(test, line, line), False
     around = [node for node in statements(ast.parse(test)) if node.lineno <= line <= (node.end_lineno or node.lineno)]

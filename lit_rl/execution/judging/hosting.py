@@ -5,9 +5,9 @@ call leaves as plain data, ``Host.call`` runs *here*, and its answer goes back a
 object knows, and the trace it keeps, are out of the program's reach, and are still there when the program has
 been killed.
 
-An exception that ``call`` raises becomes an exception in the program, one that it can catch: of the nearest
-builtin type, under the name of the type that was raised. What reaches ``call`` is plain data of exact builtin
-types, or ``plain.Opaque`` for objects of the program's.
+An exception that ``call`` raises becomes an exception that the program can catch. It is of the nearest builtin
+type, under the name of the type that was raised. The arguments of ``call`` are plain data of exact builtin types,
+with ``plain.Opaque`` in place of the program's own objects.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from lit_rl.execution.wire.program_messages import (
 )
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, STOPPED
 
-_MAX_BYTES = 8 << 20  # of all calls of a run: ten thousand of 800 bytes, longer than any order to a robot
+_MAX_BYTES = 8 << 20  # of all calls of a run: ten thousand calls of 800 bytes, longer than any order to a robot
 
 
 class Host(Protocol):
@@ -47,15 +47,15 @@ class Host(Protocol):
     functions: tuple[str, ...]
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Answer one call with plain data, or raise: the program gets that exception."""
+        """Answer one call with plain data, or raise an exception, which the program then gets."""
 
 
 class HostedRun(NamedTuple):
     """Result of a program that ran with a host.
 
     Args:
-        verdict: ``passed`` if the entry point returned; ``timed_out`` at a time limit or too many calls.
-        outcome: the same with exception type, line, output tails and seconds.
+        verdict: ``passed`` if the entry point returned; ``timed_out`` after a time limit or too many calls.
+        outcome: the verdict with exception type, line, output tails and seconds.
         message: text of the exception that ended the program, as the program reported it.
     """
 
@@ -75,8 +75,8 @@ def run_hosted(
 ) -> HostedRun:
     """Run a program, and its argument-less function ``entry_point``, with the functions of ``host``.
 
-    There ``time.sleep`` returns at once. The CPU seconds are of the program and the host together. At the call after
-    ``max_calls`` the program is killed; the verdict is ``timed_out``.
+    In the program, ``time.sleep`` returns immediately. CPU seconds count for the program and the host together. At the
+    call after ``max_calls``, the program is killed, and the verdict is ``timed_out``.
     """
     theirs, ours = socket.socketpair()
     job = {"mode": "host", "source": program, "functions": list(host.functions), "entry_point": entry_point}
@@ -90,9 +90,9 @@ def run_hosted(
 
 
 class _Session:
-    """Answers calls until the program's process ends; never waits for the program alone.
+    """Session that answers calls until the program's process ends; it never waits for the program alone.
 
-    While an answer is not sent to its end, nothing is read: a program that takes none has itself to wait.
+    Until an answer is sent completely, nothing is read: a program that does not read its answers has to wait itself.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class _Session:
                 self._stop_program(is_limit=False)  # the channel was ready: only an urgent byte cannot be read
 
     def _exchange_within_limits(self) -> bool:
-        """Read or write what the channel is ready for, on the program's time; return whether there was anything."""
+        """Read or write what the channel is ready for, on the program's time; return whether anything was done."""
         began = time.thread_time()
         try:
             with cpu_limit(self._seconds_left):
@@ -154,7 +154,7 @@ class _Session:
         return True
 
     def _stop_program(self, cause: int = STOPPED, is_limit: bool = True) -> None:
-        """End the program at a limit, or after a message that no honest one sends: it might run to its wall limit."""
+        """End the program at a limit, or after a message that no honest one sends, lest it run to its wall limit."""
         self._is_over, self._listening = self._is_over or is_limit, False
         self._client.stop(cause)
 
@@ -204,5 +204,5 @@ class _Session:
 
 
 def message_of(error: Exception) -> str:
-    """The text of a host's exception, as the program gets it."""
+    """Return the text of a host's exception, as the program gets it."""
     return printable(str(error)[:MAX_MESSAGE_LENGTH])

@@ -1,4 +1,4 @@
-"""Programs in languages other than Python: prepared, built, started, and how their errors are read."""
+"""Programs in languages other than Python: how to prepare, build and start them, and how to read their errors."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _RUST_INNER = re.compile(r"^[ \t]*#!\[[^\]]{0,2000}\]", re.M)  # what only a cra
 _RUST_INNER_DOC = re.compile(r"^([ \t]*/[/*])!", re.M)
 _COMMENT_OR_TEXT = re.compile(
     r"""//[^\n]*|/\*.*?(?:\*/|\Z)|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|"(?:\\.|[^"\\])*(?:"|\Z)|'(?:\\.|[^'\\\n])'""", re.S
-)  # to the end if it is left open, so that no text is searched twice
+)  # one that is left open goes to the end, so that no text is searched twice
 _GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
 def driver_source(name: str) -> str:
-    """The source of a driver, by its file's name."""
+    """Return the source of a driver, given the name of its file."""
     return (DRIVERS / name).read_text()
 
 
 def source_for_compiler(program: str, language: Language) -> str:
-    """A program with the package, or without the ``public``, that its compiler needs; lines keep their numbers."""
+    """Return a program with the package, or without the ``public``, as its compiler needs it; line numbers stay."""
     if language == "go":
         return program if _GO_PACKAGE.search(program) else "package main; " + program
     if language != "java":
         return program
-    # Without its package, and without ``public`` before top-level types, which name their file.
+    # Drop the package, and ``public`` before top-level types, since a public type has to be in a file of its name.
     depth, end, kept = 0, 0, []
     for found in _JAVA_PLACES.finditer(blank_comments_and_strings(program)):
         if found[0] in "{}":
@@ -64,20 +64,20 @@ def _blank_out(found: re.Match[str]) -> str:
 
 
 def blank_comments_and_strings(program: str) -> str:
-    """A program in a language like C without its comments and texts, each letter in its place."""
+    """Blank out the comments and texts of a program in a language like C; all other letters keep their places."""
     return _COMMENT_OR_TEXT.sub(_blank_out, program)
 
 
 def embed_rust_program(program: str) -> str:
-    """A program of Rust as a part of its driver's file, which has a ``main`` and inner attributes."""
+    """Return a Rust program as a part of its driver's file, which has its own ``main`` and inner attributes."""
     program = _RUST_INNER_DOC.sub(r"\1 ", _RUST_INNER.sub(_blank_out, program))
     code = blank_comments_and_strings(program)
-    is_declared = "impl Solution" not in code or "struct Solution" in code  # as LeetCode does it
+    is_declared = "impl Solution" not in code or "struct Solution" in code  # LeetCode omits the struct
     return re.sub(r"\bfn main\b", "fn main_", program) + ("" if is_declared else "\nstruct Solution;")
 
 
 def build(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> Compiled:
-    """Build what a runtime runs: the compiled program, or its source where the runtime takes that."""
+    """Build what a runtime runs: the compiled program, or the source if the runtime takes sources."""
     if LANGUAGES[language].builds:
         compiled: Compiled = client.compiler.compile(files, language, beside)
         return compiled
@@ -85,7 +85,7 @@ def build(client: ZygoteClient, files: Files, language: Language, beside: bool =
 
 
 def build_failure_outcome(compiled: Compiled) -> Outcome:
-    """The outcome of a source that does not compile."""
+    """Return the outcome of a source that does not compile."""
     return Outcome(compiled.verdict or Verdict.SYNTAX_ERROR, (), stderr=compiled.diagnostics, line=compiled.line)
 
 
@@ -96,13 +96,13 @@ def make_run_job(
     *,
     answers: bool = False,
 ) -> dict[str, Any]:
-    """The job that runs a built program: its channel is the program, or what its runtime's command runs."""
+    """Return the job that runs a built program; its channel is the program, or what the runtime's command runs."""
     return {
         "mode": "run",
         "command": [*command],
         "arguments": [*arguments],
         "environment": environment_of(language),
-        # Without a limit of its own, the main thread's grows in the memory, and other threads do not reserve as much.
+        # Without a limit, the main thread's stack grows within the memory, and other threads do not reserve as much.
         "stack_bytes": THREAD_STACK if LANGUAGES[language].reserves else resource.RLIM_INFINITY,
         "answers": answers,
     }
@@ -146,9 +146,9 @@ def run_to_end(
 def verdict_of_end(
     client: ZygoteClient, language: Language, artefact: bytes, ended: tuple[ZygoteClient, ChildFiles, JobReport]
 ) -> Verdict | None:
-    """The verdict that follows from the end of a program alone; ``None`` if it ended normally.
+    """Return the verdict that follows from the end of a program alone; ``None`` if the program ended normally.
 
-    Where a runtime compiles as it starts, a source is at fault if a process that only parses it fails, too.
+    If a runtime compiles as it starts, a source is at fault if a process that only parses the source fails, too.
     """
     runner, child, report = ended
     verdict = verdict_of_child(runner, child, report)
@@ -161,7 +161,7 @@ def verdict_of_end(
 
 
 def _parser_complaint(client: ZygoteClient, language: Language, source: bytes) -> str:
-    """The complaint of a process that only parses a source; empty if there is none."""
+    """Return the complaint of a process that only parses a source; empty if there is none."""
     command = LANGUAGES[language].checks
     with run_to_end(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as run:
         _, child, parsed = run
@@ -171,7 +171,7 @@ def _parser_complaint(client: ZygoteClient, language: Language, source: bytes) -
 def outcome_of_end(
     verdict: Verdict, language: Language, program: str, child: ChildFiles, report: JobReport, cases: list[Verdict]
 ) -> Outcome:
-    """An outcome with the program's output, its error as its runtime told it, and the line that this names."""
+    """Return an outcome with the program's output, the error that its runtime told, and the line of the error."""
     spec = LANGUAGES[language]
     outcome = outcome_of(verdict, cases, child, report, None)
     stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4|/memfd:lit_rl \(deleted\)", spec.file, outcome.stderr)

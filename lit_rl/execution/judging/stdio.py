@@ -42,7 +42,7 @@ _TOKEN = re.compile(rb"\S+")
 _NUMBER = re.compile(rb"([+-]?)(?:(\d++)(?:\.(\d*+))?|\.(\d++))(?:[eE]([+-]?\d++))?")
 _MAX_EXPONENT_LENGTH = 18
 _MAX_FLOAT_LENGTH = 1000
-# Decimal fractions have no exact float: a difference of just the tolerance must still count as within it.
+# Decimal fractions have no exact float: a difference equal to the tolerance must still count as within it.
 _ROUNDING = 1 + 1e-9
 _MAX_PRINTED = 4 * MAX_SHOWN_LENGTH  # bytes at each end; a character has up to four
 
@@ -58,7 +58,7 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
         client.checkers.rehearse(check)
     if check.language == "python":
         return judge_cases(check, partial(_judge_python_case, client, program, check, SleepTotal()))
-    client.on_report()  # from here on the program is read
+    client.on_report()  # from here on, this process reads the program
     source = source_for_compiler(program, check.language)
     built = build(client, {LANGUAGES[check.language].file: source}, check.language)
     if built.verdict is not None:
@@ -67,7 +67,7 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
 
 
 def judge_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) -> Outcome:
-    """One outcome for all cases; ``run_case`` judges one, given its input and expected output."""
+    """Return one outcome for all cases; ``run_case`` judges one case, given its input and expected output."""
     cases: list[Verdict] = []
     points: list[float] = []
     first_bad: Outcome | None = None
@@ -82,7 +82,7 @@ def judge_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome])
             case = last.failed_case
             first_bad = last if case is None else replace(last, failed_case=replace(case, number=len(cases)))
         if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT) or (check.stop_at_failure and first_bad):
-            break  # holds for all cases, would cost the whole limit again, or decides nothing
+            break  # further cases would end alike, cost the whole limit again, or decide nothing
     padded = iter([*points, *[0.0] * (len(check.cases) - len(points))])
     if check.grades:
         scores = {name: min(islice(padded, count)) for name, count in check.grades}
@@ -132,7 +132,7 @@ def _case_outcome(
     ended: Verdict | None,
     outcome_of_verdict: Callable[[Verdict], Outcome],
 ) -> Outcome:
-    """The outcome of a case: where the end of its process does not decide, its checker does, or a comparison."""
+    """Return the outcome of a case: the end of its process decides or, if not, its checker or a comparison."""
     if ended is not None:
         outcome = outcome_of_verdict(ended)
     else:
@@ -192,7 +192,7 @@ def _tokens(text: bytes) -> Iterator[bytes]:
 
 
 def _parse_number(token: bytes) -> tuple[bool, bytes, int] | None:
-    """Sign, digits without zeros at either end and power of ten of a number; ``None`` for words, as is ``nan``."""
+    """Return sign, digits (no zeros at either end) and power of ten of a number; ``None`` for words such as ``nan``."""
     found = _NUMBER.fullmatch(token)
     if found is None:
         return None

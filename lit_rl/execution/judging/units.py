@@ -1,6 +1,6 @@
-"""Unit tests that are compiled with the program: a driver runs them and sends a secret after the last one.
+"""Unit tests that are compiled with the program: a driver runs the tests, and sends a secret after the last test.
 
-For evaluation: program and tests share a process, so a program that looks for the secret finds it.
+They are for evaluation: program and tests share a process, so a program that looks for the secret finds it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TEST: dict[Language, re.Pattern[str]] = {
     "go": re.compile(r"^func (Test\w*)\(", re.M),
     "rust": re.compile(r"^[ \t]*#\[test\]", re.M),
 }
-# Of Rust's own harness: in the order of their names, one by one, and only ours.
+# For Rust's own harness: run only our tests, one by one, in the order of their names.
 _RUST_ARGUMENTS = ("--test-threads=1", "--nocapture", "lit_rl_tests::")
 
 
@@ -46,7 +46,7 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
     """Compile the program with its tests, run them, and compare what arrives with the secret that was given."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
-    client.on_report()  # from here on the program is read
+    client.on_report()  # from here on, this process reads the program
     language = check.language
     if language in _TEST and not _TEST[language].search(blank_comments_and_strings(check.test)):
         raise FaultyCheck("UnitTests.test: expected functions named Test... (Go) or marked #[test] (Rust), got none")
@@ -79,7 +79,7 @@ def _cpp_files(program: str, check: UnitTests) -> Files:
 
 
 def _java_files(program: str, check: UnitTests) -> Files:
-    # Tests are written for programs that import this; a class of the program's own goes before it.
+    # Tests are written for programs that import java.util; a program's own class takes precedence over an import of it.
     text = f"import java.util.*; {check.setup}{program}\n{source_for_compiler(check.test, 'java')}\n"
     return {"Main.java": text, "LitRlRun.java": driver_source("Run.java")}
 
@@ -97,9 +97,9 @@ def _go_files(program: str, check: UnitTests) -> Files:
 
 
 def _go_setup(setup: str, program: str, test: str) -> str:
-    """The setup without the program's imports, and with those of common packages that it or the tests lack.
+    """Return the setup without the program's imports, plus imports of common packages that program or tests lack.
 
-    As HumanEval-X does: a completion begins after the imports.
+    HumanEval-X does so, too: a completion begins after the imports.
     """
     imported = set(_GO_IMPORT.findall(program))
     kept = [line for line in setup.split("\n") if not (found := _GO_IMPORT.match(line)) or found[1] not in imported]
@@ -117,7 +117,7 @@ def _rust_files(program: str, check: UnitTests) -> Files:
 _FILES: dict[Language, Callable[[str, UnitTests], Files]] = {
     "cpp": _cpp_files,
     "java": _java_files,
-    # In a block, so that both may declare a name.
+    # The tests stand in a block, so that program and tests may declare the same name.
     "javascript": lambda program, check: {"program.js": f"{check.setup}{program}\n;{{\n{check.test}\n}}"},
     "go": _go_files,
     "rust": _rust_files,

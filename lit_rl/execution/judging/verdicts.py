@@ -1,4 +1,4 @@
-"""Verdict and outcome of a process, from how it ended."""
+"""Verdict and outcome of a process, derived from how the process ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARSE_SECONDS = 10.0
 
 
 def verdict_of_child(client: ZygoteClient, child: ChildFiles, report: JobReport, index: int = 0) -> Verdict | None:
-    """The verdict that follows from the end of a child alone, or ``None`` if it ended normally."""
+    """Return the verdict that follows from the end of a child alone, or ``None`` if the child ended normally."""
     spent = report.children[index]
     limit = client.settings.output_bytes
     if spent.peak_bytes > client.settings.memory_bytes or report.cause == MEMORY_IS_FULL:
@@ -34,14 +34,14 @@ def verdict_of_child(client: ZygoteClient, child: ChildFiles, report: JobReport,
 
 
 def describe_exit(status: int) -> Description:
-    """A description for a process that ended without a message: its signal, or a plain exit."""
+    """Describe the end of a process that left no message: its signal, or a plain exit."""
     number = status & 0x7F
     name = signal.Signals(number).name if number in signal.Signals._value2member_map_ else "SystemExit"
     return {"stage": "run", "types": [name], "message": "", "line": None}
 
 
 def parse_exception_line(line: bytes) -> Description | None:
-    """An exception's description if the line is one. The program wrote it: it is shown, never trusted."""
+    """Return the description of an exception, if the line is one. The program wrote it: it is shown, never trusted."""
     try:
         return parse_exception_description(line) if line.startswith(b"{") else None
     except NotPlain:
@@ -49,10 +49,10 @@ def parse_exception_line(line: bytes) -> Description | None:
 
 
 def verdict_of_error(client: ZygoteClient, program: str, error: Description, status: int) -> Verdict:
-    """The verdict on a program that says it ended with this exception.
+    """Return the verdict on a program that claims to have ended with an exception.
 
     The description is the program's own word, so it decides nothing without evidence from outside: a source is no
-    Python if it does not compile in a process that runs nothing else, and memory was short if the exit status says so.
+    Python if a process that only compiles it fails, and memory was short if the exit status says so.
     """
     if error.get("stage") == "compile":
         with ChildFiles({"mode": "parse", "source": program}) as child:  # a process that only compiles it
@@ -68,7 +68,7 @@ def verdict_of_error(client: ZygoteClient, program: str, error: Description, sta
 def outcome_of(
     verdict: Verdict, cases: list[Verdict], child: ChildFiles, report: JobReport, error: Description | None
 ) -> Outcome:
-    """An outcome with the child's output and resource use."""
+    """Return an outcome with the child's output and resource use."""
     cpu_seconds = sum(spent.cpu_seconds for spent in report.children)
     stdout, stderr = read_tail(child.stdout), read_tail(child.stderr)
     outcome = Outcome(verdict, tuple(cases), {}, stdout, stderr, None, None, cpu_seconds, report.wall_seconds)
@@ -76,7 +76,7 @@ def outcome_of(
 
 
 def with_error_details(outcome: Outcome, error: Description | None) -> Outcome:
-    """An outcome that names the exception which explains it, with its text and its line."""
+    """Return an outcome with the type, text and line of the exception that explains it."""
     if not error or outcome.passed:
         return outcome
     name = printable_name(error["types"][0]) if error["types"] else None

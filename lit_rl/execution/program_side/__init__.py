@@ -1,1 +1,1 @@
-"""Code that runs in a program's own process: blind to tests and expected values."""
+"""Code that runs in a program's own process, and sees neither tests nor expected values."""

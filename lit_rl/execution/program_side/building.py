@@ -11,18 +11,18 @@ from lit_rl.execution.program_side.child import CHANNEL, write_files
 
 _MAIN, _DESCRIPTOR = b"main", b"([Ljava/lang/String;)V"
 _PUBLIC_STATIC = 0x0009
-# Bytes of a constant after its tag, by tag; a text (1) has its length before it.
+# Number of bytes of a constant after its tag, by tag; a text (tag 1) follows its length.
 _CONSTANTS = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
-_WIDE = (5, 6)  # such a constant takes two numbers
+_WIDE = (5, 6)  # a constant with such a tag takes two numbers
 
 
 def build(job: dict[str, Any]) -> int:
-    """Write files, run commands on them, and put what they left into the channel's descriptor."""
+    """Write the files, run the commands on them, and copy the resulting program into the channel's descriptor."""
     write_files(job["files"])
     for command in job["commands"]:
         pid = os.fork()
         if pid == 0:
-            os.dup2(2, 1)  # some print their diagnostics there
+            os.dup2(2, 1)  # some compilers print their diagnostics to stdout
             os.execve(command[0], command, {**job["environment"], "HOME": os.getcwd(), "TMPDIR": os.getcwd()})
         _, status = os.waitpid(pid, 0)
         if status:
@@ -51,7 +51,7 @@ def _write_jar(folder: str) -> None:
 
 
 def find_main_class(folder: str) -> str | None:
-    """The class with ``public static void main(String[])``; of several a driver's, else ``Main``, else the first.
+    """Find the class with ``public static void main(String[])``; of several, a driver's, else ``Main``, else the first.
 
     Source:
         https://docs.oracle.com/javase/specs/jvms/se17/html/jvms-4.html
@@ -68,7 +68,7 @@ def find_main_class(folder: str) -> str | None:
 
 
 def _line_of_main(content: bytes) -> int | None:
-    """The line at which a class's ``main`` begins; ``None`` if it has none."""
+    """Return the line at which a class's ``main`` begins, or ``None`` if the class has no ``main``."""
     texts, at = _constant_texts(content)
     at += 6
     at += 2 + 2 * _read_u16(content, at)  # interfaces
@@ -84,7 +84,7 @@ def _line_of_main(content: bytes) -> int | None:
 
 
 def _constant_texts(content: bytes) -> tuple[dict[int, bytes], int]:
-    """The texts among a class's constants, by number, and where the constants end."""
+    """Return the texts among a class's constants, by number, and the place where the constants end."""
     texts, at, number = {}, 10, 1
     while number < _read_u16(content, 8):
         tag, at = content[at], at + 1
@@ -99,7 +99,7 @@ def _constant_texts(content: bytes) -> tuple[dict[int, bytes], int]:
 
 
 def _class_attributes(content: bytes, at: int, texts: dict[int, bytes]) -> Iterator[tuple[bytes | None, int, int]]:
-    """Name, start and end of each attribute in a table of them."""
+    """Yield the name, start and end of each attribute in a table of attributes."""
     count, at = _read_u16(content, at), at + 2
     for _ in range(count):
         name, length = struct.unpack_from(">HI", content, at)
@@ -108,7 +108,7 @@ def _class_attributes(content: bytes, at: int, texts: dict[int, bytes]) -> Itera
 
 
 def _first_line(content: bytes, start: int, texts: dict[int, bytes]) -> int:
-    """The first line of a method, given where its code begins."""
+    """Return the first line of a method, given the place where its code begins."""
     (length,) = struct.unpack_from(">I", content, start + 4)
     at = start + 8 + length
     tables = _class_attributes(content, at + 2 + 8 * _read_u16(content, at), texts)

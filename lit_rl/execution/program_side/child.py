@@ -1,12 +1,12 @@
 """The program's process, with as little as possible around the program.
 
-Everything here shares an address space with the program and is not trusted. What it reports are the
-values that the program's functions return; whether they are right is decided elsewhere, by processes that
-the program cannot reach. Of a test, only the arguments of its calls ever arrive here.
+Everything here shares an address space with the program and is not trusted. This process reports the values that the
+program's functions return. Processes that the program cannot reach decide whether the values are right. Only the
+arguments of a test's calls ever arrive here.
 
-At the end of a whole program a real shutdown would cost more than most programs do: it takes apart all modules that
-were loaded before the fork. Here only what a program can notice is done: its threads end, its exit functions run, its
-objects are released, so that ``__del__`` runs and files that were left open are written out.
+At the end of a whole program, a real shutdown would cost more than most programs do: it takes apart all modules that
+were loaded before the fork. This process only does what a program can notice: its threads end, its exit functions run,
+and its objects are released, so that ``__del__`` runs and files that were left open are written out.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotCarried, chec
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.errors import FILE_NAME, NotCompiled, describe_exception, exception_from
 
-# Looked up once, for all forks; and so a program cannot replace them.
+# Looked up once, for all forks, and so that a program cannot replace them.
 _num_threads, _run_exit_functions, _modules = _thread._count, atexit._run_exitfuncs, sys.modules
 _collect, _objects = gc.collect, gc.get_objects
-# A program that leaves something to be written out has one of these in its source; looking at its objects instead
+# A program that leaves something to be written out has one of these words in its source. Looking at its objects instead
 # would copy the memory of many types that the fork shares.
 _FINISHING = ("__del__", "open", "IO", "Buffered", "writer", "detach", "yield", "exec", "eval")
 _STDOUT_BUFFER = getattr(sys.__stdout__, "buffer", None)  # a program may detach it
@@ -84,10 +84,10 @@ def _release_globals() -> None:
 
 
 def _flush_open_files() -> None:
-    """Write out every open file: text first, which goes into the others.
+    """Write out every open file: text files first, because they write into the others.
 
-    Before the globals are released, because in a cycle a file may be closed before the text above it is written;
-    and after, for what ``__del__`` wrote and for what a thread or another module holds.
+    This is done before the globals are released, because in a cycle a file may be closed before its text is written;
+    and again afterwards, for what ``__del__`` wrote and for files that a thread or another module holds.
     """
     files = [thing for thing in _objects() if issubclass(type(thing), (_TEXT, *_BUFFERED))]
     for kinds in ((_TEXT,), _BUFFERED):
@@ -98,9 +98,9 @@ def _flush_open_files() -> None:
 
 JOB, CHANNEL = 3, 4  # descriptors, after 0, 1 and 2
 NOT_PYTHON, OUT_OF_MEMORY = 71, 72
-"""Exit statuses of a source that does not compile, and of a program that a ``MemoryError`` ended."""
+"""Exit statuses for a source that does not compile, and for a program that ended with a ``MemoryError``."""
 
-PROGRAM = 40  # what a process executes; above what the program itself can open, see ``_exec_program``
+PROGRAM = 40  # descriptor to execute; it lies above all that the program itself can open, see ``_exec_program``
 
 Namespace = dict[str, Any]
 
@@ -113,7 +113,7 @@ _line = Channel(CHANNEL).send
 
 
 def run_job() -> NoReturn:
-    """Read the job from its descriptor, do it, and leave without the zygote's clean-up."""
+    """Read the job from its descriptor, run it, and exit without the zygote's clean-up."""
     status = 1
     try:
         job = _loads(_pread(JOB, _lseek(JOB, 0, _SEEK_END), 0))
@@ -128,7 +128,7 @@ def run_job() -> NoReturn:
 
 
 def _run_stdio(job: dict[str, Any]) -> int:
-    """A whole program between its stdin and stdout, ended as the interpreter would end it."""
+    """Run a whole program between its stdin and stdout, and end it as the interpreter would."""
     status = 0
     try:
         execute_as_module(job, "__main__")
@@ -151,7 +151,7 @@ def _make_calls(job: dict[str, Any]) -> int:
     status = 0
     for call in job["calls"]:
         try:
-            # Packed one by one: no call sees what an earlier one did to its arguments.
+            # Packed one by one: no call sees what an earlier call did to its arguments.
             if type(call) is bytes:
                 name, values, kwargs = marshal.loads(call)
             else:  # trees, because marshal does not know all their types
@@ -165,7 +165,7 @@ def _make_calls(job: dict[str, Any]) -> int:
 
 
 def exit_status_of(error: BaseException) -> int:
-    """The exit status of a process that an exception ended."""
+    """Return the exit status of a process that ended with an exception."""
     return OUT_OF_MEMORY if isinstance(error, MemoryError) else 1
 
 
@@ -179,7 +179,7 @@ def _check_syntax(job: dict[str, Any]) -> int:
 
 
 def _run_hosted(job: dict[str, Any]) -> int:
-    """A program whose named functions live in the supervisor: see ``hosting``."""
+    """Run a program whose named functions live in the supervisor; see ``hosting``."""
     channel = Channel(CHANNEL)
 
     def bind(name: str) -> Callable[..., Any]:
@@ -214,9 +214,9 @@ def _run_hosted(job: dict[str, Any]) -> int:
 
 
 def _exec_program(job: dict[str, Any]) -> int:
-    """Become the program in the channel's descriptor, or the runtime that finds it there.
+    """Become the program in the channel's descriptor, or the runtime that finds the program there.
 
-    The job's own descriptor, emptied, takes the answers of a driver where some are wanted.
+    If a driver's answers are wanted, the job's own descriptor is emptied and takes them.
     """
     if job["answers"]:
         os.ftruncate(JOB, os.lseek(JOB, 0, os.SEEK_SET))
@@ -225,7 +225,7 @@ def _exec_program(job: dict[str, Any]) -> int:
     os.set_inheritable(CHANNEL, True)
     os.dup2(os.open(command[0], os.O_RDONLY) if command else CHANNEL, PROGRAM, inheritable=False)
     os.closerange(CHANNEL + bool(command), PROGRAM)
-    # The filter lets descriptor 40 be executed: after that it is closed, and no other can get the number.
+    # The filter lets descriptor 40 be executed. It is then closed, and no other descriptor can get its number.
     resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
     _, hard = resource.getrlimit(resource.RLIMIT_STACK)
     bounds = [size for size in (job["stack_bytes"], hard) if size != resource.RLIM_INFINITY]
@@ -235,7 +235,7 @@ def _exec_program(job: dict[str, Any]) -> int:
 
 
 def _run_checker(job: dict[str, Any]) -> int:
-    """Run a checker, with its files in the work folder and the names of those that it compares as arguments."""
+    """Run a checker with its files in the work folder; its arguments are the names of the files that it compares."""
     write_files(job["files"])
     sys.argv[1:] = job["arguments"]
     sys.path.insert(0, os.getcwd())
@@ -284,7 +284,7 @@ def execute_as_module(job: dict[str, Any], name: str, bound: Namespace | None = 
 
 
 def find_function(namespace: Namespace, name: str) -> Any:
-    """The function called ``name``: ``f``, ``Class.method`` (a fresh instance), or a method of ``Solution``."""
+    """Return the function ``name``: ``f``, ``Class.method`` (of a fresh instance), or a method of ``Solution``."""
     head, _, method = name.partition(".")
     if method:
         owner = namespace.get(head)
@@ -304,7 +304,7 @@ def _no_object(tree: list[Any]) -> Any:
 
 
 def _report_exit_status(error: BaseException) -> int:
-    """The exit status that the interpreter would give; the traceback goes to stderr."""
+    """Return the exit status that the interpreter would give; print the traceback to stderr."""
     if isinstance(error, SystemExit):
         if error.code is None or isinstance(error.code, int):
             return (error.code or 0) & 0xFF

@@ -1,4 +1,4 @@
-"""Changes to an interpreter that runs programs: builtins they expect, and the same random numbers each run.
+"""Changes to an interpreter for programs: builtins that they expect, and the same random numbers in each run.
 
 A zygote runs without site, so names and settings that programs expect are added.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from lit_rl.execution.confinement.limits import ADDRESS_SLACK
 
-_THREAD_STACK = 8 << 20  # unless a program says otherwise; by default, as much as the main thread's may grow to
+_THREAD_STACK = 8 << 20  # unless a program sets a size; the main thread's may grow as much by default
 # A thread's stack is reserved, not used: the address space beyond a program's memory has room for one of this size.
 MAX_STACK = ADDRESS_SLACK - (64 << 20)
 
@@ -39,7 +39,7 @@ def complete_interpreter() -> None:
 
 
 def _bounded_stack_size(stack_size: Any) -> Any:
-    """``threading.stack_size`` that takes any size: 1 GiB is asked for where a few megabytes are used."""
+    """Return a ``threading.stack_size`` that takes any size: programs ask for 1 GiB where they use a few megabytes."""
 
     def bounded(size: int = 0, /) -> Any:
         return stack_size(min(size, MAX_STACK) if isinstance(size, int) else size)
@@ -56,7 +56,7 @@ def _make_multiprocessing_module() -> ModuleType:
 
 
 class _Semaphore:
-    """A lock of ``multiprocessing`` between threads: there are no other processes, nor memory shared with any."""
+    """A lock of ``multiprocessing`` between threads: there are no other processes, and no memory is shared with any."""
 
     SEM_VALUE_MAX = 2**31 - 1
     name = handle = None
@@ -64,7 +64,7 @@ class _Semaphore:
     def __init__(self, kind: int, value: int, maxvalue: int, name: str, unlink: bool) -> None:
         self.kind, self.maxvalue = kind, maxvalue
         semaphore = threading.BoundedSemaphore if value == maxvalue else threading.Semaphore
-        # Of kind 0 is a lock that its owner may take again.
+        # A lock of kind 0 may be taken again by its owner.
         self._lock: Any = vars(threading)["_PyRLock"]() if kind == 0 else semaphore(value)
         self.release = self._lock.release
 
@@ -90,19 +90,19 @@ class _Semaphore:
         return self._get_value() == 0
 
     def _after_fork(self) -> None:
-        """Nothing to do: programs do not fork."""
+        """Do nothing, because programs do not fork."""
 
 
 _seed_of_random = random.Random.seed
-_shared: random.Random = vars(random)["_inst"]  # whose methods are the module's functions
-_streams = random.Random()  # gives a seed to all that ask for none
+_shared: random.Random = vars(random)["_inst"]  # its methods are the module's functions
+_streams = random.Random()  # gives seeds to all generators that get none
 _draw = _streams.getrandbits
 
 
 def seed_all_random(seed: int) -> None:
-    """Seed every generator that is not seeded itself: ``random``, ``Random()``, and numpy if it is loaded.
+    """Seed every generator that is made without a seed: ``random``, ``Random()``, and numpy's if numpy is loaded.
 
-    What asks the kernel by name (``os.urandom``, ``secrets``, ``uuid4``, ``SystemRandom``) still gets true randomness.
+    Functions that ask the kernel (``os.urandom``, ``secrets``, ``uuid4``, ``SystemRandom``) still get true randomness.
     """
 
     def seed_or_draw(
@@ -122,7 +122,7 @@ def seed_all_random(seed: int) -> None:
 def reseed_random(seed: int) -> None:
     """Continue from another seed, after :func:`seed_all_random`.
 
-    An int needs no hashing: this runs in every grader, where code that runs for the first time costs copied memory.
+    An int needs no hashing: this runs in every grader, where code copies memory when it runs for the first time.
     """
     _seed_of_random(_streams, seed)
     _seed_of_random(_shared, _draw(128))

@@ -1,4 +1,4 @@
-"""The program's side of a graded test: its functions, classes and objects, used from the tests' process."""
+"""The program's side of a graded test, where the tests' process uses the program's functions, classes and objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lit_rl.execution.wire.link import RpcLink, encode
 
 
 class Server(RpcLink):
-    """Answers the tests' requests, and sends requests to objects that the tests passed in."""
+    """The program's end of the link: answers the tests' requests, and sends requests to objects of the tests."""
 
     def __init__(self, channel: Channel, namespace: dict[str, Any], in_place: bool) -> None:
         super().__init__(channel, object_table.PROGRAM)
@@ -26,14 +26,14 @@ class Server(RpcLink):
         self._in_place = in_place
 
     def encode_value(self, value: Any) -> Any:
-        """A value in its form between processes; for one that cannot be carried, the reason."""
+        """Return a value in its form between processes, or the reason why it cannot be carried."""
         try:
             return super().encode_value(value)
         except plain.NotCarried as error:
             return plain.not_carried_tree(error)
 
     def send(self, message: list[Any]) -> None:
-        """Send one message; if it is too large, end with the reason."""
+        """Send one message; if it is too large, send the reason as the last message."""
         try:
             super().send(message)
         except plain.NotCarried as error:
@@ -61,16 +61,16 @@ class Server(RpcLink):
         return object_table.operate_on(target, operation, args, kwargs)
 
     def make_value_response(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
-        """The answer, with the arguments, so that a test of an in-place function sees their changes."""
+        """Return the answer with the arguments, so that a test of an in-place function sees how they changed."""
         answer = super().make_value_response(result, values)
         return [*answer, [self.encode_value(value) for value in values]] if self._in_place else answer
 
     def ends_this_side(self, error: BaseException) -> bool:
-        """An interrupt or a lack of memory ends the program."""
+        """Return whether an exception ends the program, as an interrupt or a lack of memory does."""
         return isinstance(error, KeyboardInterrupt | MemoryError) or super().ends_this_side(error)
 
     def _derive_class(self, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> type:
-        """A class that the tests derive from the program's: its methods are theirs."""
+        """Make a class that the tests derive from a class of the program; its methods are the tests' own."""
         own = {key: _as_method(value) if callable(value) else value for key, value in members.items()}
         return type(bases[0])(name, bases, own)
 

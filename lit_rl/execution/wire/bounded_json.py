@@ -1,4 +1,4 @@
-"""JSON that an untrusted process may have written, and its sets and dicts, read within bounds of memory and time."""
+"""Bounds on memory and time for reading JSON that an untrusted process may have written, and its sets and dicts."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Sequence
 from typing import Any
 
 MAX_LENGTH = 16 << 20
-"""Bytes of one text: the longest file that a program may write by default."""
+"""Most bytes of one text: the longest file that a program may write by default."""
 
 MAX_CALL_LENGTH = 1 << 20
-"""Bytes of a call of a function that lives in the supervisor."""
+"""Most bytes of a call of a function that lives in the supervisor."""
 
 MAX_UNITS = 2_000_000
 """Most memory that one text may need once it is read, in units of about 64 bytes."""
 
-# The characters that stand for memory: a list takes as much as three numbers, an object as six.
+# The characters that stand for memory: a list takes as much memory as three numbers, an object as much as six.
 _COSTS = ((",", 1), ("[", 3), ("{", 6))
 # A string that is never closed matches too, so that each search begins where the last one ended: linear time.
 _STRINGS = re.compile(r'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)', re.DOTALL)
 
-_COLLISIONS = 64  # of different keys of a set or dict
+_COLLISIONS = 64  # most different keys of a set or dict that may share a hash
 
 NOT_CARRIED = "NotCarried"
-"""Name, in place of an exception's, under which an outcome says that a value of the program cannot be carried."""
+"""Exception type in an outcome which says that a value of the program cannot be carried between processes."""
 
 
 class NotPlain(ValueError):
@@ -37,13 +37,13 @@ class NotCarried(NotPlain):
 
 
 def describe_not_carried(error: NotCarried) -> dict[str, Any]:
-    """The description of a program that gave a value which cannot be carried: the same in every check."""
+    """Describe a value of the program that cannot be carried, in the same way for every check."""
     message = f"a value that cannot be carried: {error}"
     return {"stage": "run", "types": [NOT_CARRIED], "message": message, "line": None}
 
 
 def parse(text: bytes | str, longest: int = MAX_LENGTH, max_units: int = MAX_UNITS) -> Any:
-    """The content of a JSON text."""
+    """Return the content of a JSON text."""
     _require_length(text, longest)
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8")
@@ -55,7 +55,7 @@ def parse(text: bytes | str, longest: int = MAX_LENGTH, max_units: int = MAX_UNI
 
 
 def checked_text(text: str, longest: int = MAX_LENGTH) -> str:
-    """A text in ASCII, if ``parse`` reads as much on the other side."""
+    """Return an ASCII text, or raise if it is more than ``parse`` reads on the other side."""
     _require_length(text, longest)
     if len(text) > MAX_UNITS // _COSTS[-1][1]:  # a shorter one cannot cost more
         _require_units(text, MAX_UNITS)
@@ -80,7 +80,7 @@ def _estimate_memory_units(text: str) -> int:
 
 
 def refuse_hash_collisions(keys: Sequence[Any]) -> None:
-    """Refuse keys of which many share a hash: a table of them would take quadratic time."""
+    """Refuse keys if many of them share a hash: a table of such keys would take quadratic time."""
     if len(keys) <= _COLLISIONS:
         return
     hashes = Counter(map(hash, keys))
@@ -99,12 +99,12 @@ def refuse_hash_collisions(keys: Sequence[Any]) -> None:
 
 
 def checked_keys(items: list[Any]) -> list[Any]:
-    """``items``, if a set of them can be built in linear time."""
+    """Return ``items`` if a set of them can be built in linear time."""
     refuse_hash_collisions(items)
     return items
 
 
 def checked_dict_from_flat(items: Sequence[Any]) -> dict[Any, Any]:
-    """A dict of keys and values that follow each other."""
+    """Return a dict of keys and values that follow each other in ``items``."""
     refuse_hash_collisions(items[::2])
     return dict(zip(items[::2], items[1::2], strict=True))

@@ -1,6 +1,6 @@
 """Lines of JSON over a socket: how two processes of the sandbox talk.
 
-Neither end trusts the other with more than a line of plain data: the reader bounds its length.
+Neither end trusts the other with more than a line of plain data: the reader bounds the length of a line.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ class ChannelClosed(Exception):
 
 
 class LineTooLong(ChannelClosed):
-    """The other end writes a line that is longer than allowed, which is not read on."""
+    """The other end writes a line that is longer than allowed; the rest of the line is not read."""
 
 
 class Channel:
-    """Lines over one stream-socket descriptor. Only where it is non-blocking may something stay unsent or unread."""
+    """Lines over one stream-socket descriptor. Something may stay unsent or unread only if it is non-blocking."""
 
     def __init__(self, descriptor: int, longest: int = MAX_LINE_LENGTH) -> None:
         self.descriptor = descriptor
         self._longest = longest
         self._buffer = bytearray()
-        self._searched = 0  # bytes of it that hold no end of a line
+        self._searched = 0  # bytes of the buffer that hold no end of a line
         self.unsent = memoryview(b"")
 
     def send(self, text: str) -> None:
@@ -34,7 +34,7 @@ class Channel:
         self.flush()
 
     def flush(self) -> None:
-        """Continue to write an unsent line; same errors as ``send``."""
+        """Continue to write an unsent line; raise the same errors as ``send``."""
         try:
             while self.unsent:
                 self.unsent = self.unsent[os.write(self.descriptor, self.unsent) :]
@@ -51,7 +51,7 @@ class Channel:
             self.read_available()
 
     def read_available(self) -> bool:
-        """Read available bytes into the buffer; return whether there were any. Same errors as ``receive``."""
+        """Read available bytes into the buffer; return whether there were any, or raise as ``receive`` does."""
         try:
             chunk = os.read(self.descriptor, 1 << 16)
         except BlockingIOError:

@@ -24,7 +24,7 @@ class NotCompiled(Exception):
 
 
 def describe_exception(error: BaseException) -> dict[str, Any]:
-    """An exception as plain data: type, its ancestors' names, message, lines in the program."""
+    """Describe an exception as plain data: type, names of base classes, message, lines in the program."""
     stage = "run"
     if isinstance(error, NotCompiled):
         stage, error = "compile", error.cause
@@ -41,7 +41,7 @@ def describe_exception(error: BaseException) -> dict[str, Any]:
 
 
 def innermost_line_in(error: BaseException, file_name: str) -> int | None:
-    """The innermost line of a file that an exception passed through."""
+    """Return the innermost line of a file through which an exception passed."""
     line, trace = None, error.__traceback__
     while isinstance(trace, TracebackType):
         if trace.tb_frame.f_code.co_filename == file_name:
@@ -51,7 +51,7 @@ def innermost_line_in(error: BaseException, file_name: str) -> int | None:
 
 
 def _module_line(error: BaseException) -> int | None:
-    """The line at the program's top level that raised an exception; ``None`` where a call from outside did."""
+    """Return the top-level line of the program that raised an exception; ``None`` if a call from outside raised it."""
     trace = error.__traceback__
     while isinstance(trace, TracebackType):
         if trace.tb_frame.f_code.co_filename == FILE_NAME:
@@ -61,7 +61,7 @@ def _module_line(error: BaseException) -> int | None:
 
 
 def exception_from(description: dict[str, Any]) -> Exception:
-    """An exception like the one described: the nearest builtin type, under the name it had."""
+    """Make an exception like the one described: of the nearest builtin type, under its original name."""
     names = [str(name) for name in description["types"]]
     message = str(description["message"])
     for position, name in enumerate(names):
@@ -75,14 +75,14 @@ def exception_from(description: dict[str, Any]) -> Exception:
 
 
 def plain_attributes_of(error: BaseException) -> dict[str, Any]:
-    """The plain attributes of an exception, by name."""
+    """Return the plain attributes of an exception, by name."""
     named = {**vars(error), **{name: getattr(error, name) for name in _OF_CLASSES if hasattr(type(error), name)}}
     kept = {name: value for name, value in named.items() if _can_cross(name, value) and value is not None}
     return dict(list(kept.items())[:_MAX_ITEMS])
 
 
 def set_attributes(error: BaseException, attributes: Any) -> None:
-    """Set the attributes sent for an exception; of those that its class defines, only ``_OF_CLASSES``."""
+    """Set the attributes that came with an exception; of those that its class defines, set only ``_OF_CLASSES``."""
     if type(attributes) is not dict:
         raise TypeError("no attributes")
     for name, value in list(attributes.items())[:_MAX_ITEMS]:

@@ -1,8 +1,8 @@
-"""Values of the standard library's types, and numpy's arrays, as plain data; stand-ins for those that have none.
+"""Values of the standard library's types, and numpy's arrays, as plain data; stand-ins for values without that form.
 
-Each is written as a word and the values it is made of. A type is recognised by the module and name of one of its
-base classes, and imported only where such a value is read: neither a program nor a test pays for a library that it
-does not use.
+Each value is written as a word and the values that it is made of. A type is recognised by the module and name of one of
+its base classes, and is imported only where such a value is read: neither a program nor a test pays for a library that
+it does not use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DECIMAL_DIGITS = 10_000
 _FRACTION_DIGITS = 8_000
 _MAX_FIELDS = 255
 _FACTORIES = {kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)}
-# Of numpy's arrays.
+# Types of numpy's arrays.
 _DTYPE = re.compile(r"[<>|=][biufc](?:1|2|4|8|16)")
 _NUMBERS = frozenset((bool, int, float, complex))
 _MAX_AXES = 32
@@ -31,7 +31,7 @@ _EMPTY_ROWS = 10_000
 
 
 class Opaque:
-    """An object of the program's that is not plain data. Equal to nothing but itself."""
+    """An object of the program that is not plain data; it equals nothing but itself."""
 
     def __init__(self, type_name: str) -> None:
         self.type_name = type_name
@@ -41,9 +41,9 @@ class Opaque:
 
 
 class FieldTuple(tuple[Any, ...]):
-    """A named tuple: a tuple whose items are attributes too. Equal to a tuple of the same items.
+    """A named tuple: a tuple whose items are attributes too; it equals a tuple of the same items.
 
-    One class serves all: making one for each type that a program names would be slow.
+    One class serves all named tuples: making a class for each type that a program names would be slow.
     """
 
     _type_name: str
@@ -51,7 +51,7 @@ class FieldTuple(tuple[Any, ...]):
 
     @classmethod
     def of(cls, type_name: str, fields: Sequence[str], items: Sequence[Any]) -> FieldTuple:
-        """A tuple of ``items`` under the names ``fields``."""
+        """Make a tuple of ``items`` under the names ``fields``."""
         made = cls(items)
         made.__dict__.update(_type_name=type_name, _fields=tuple(fields))
         return made
@@ -73,7 +73,7 @@ class FieldTuple(tuple[Any, ...]):
 
 
 def type_and_parts(value: Any) -> list[Any] | None:
-    """The word for a value's type and what the value is made of; ``None`` for an unknown type."""
+    """Return the word for a value's type and what the value is made of; ``None`` for an unknown type."""
     kind = type(value)
     for base in kind.__mro__:
         encode = _PARTS.get((base.__module__, base.__name__))
@@ -87,7 +87,7 @@ def type_and_parts(value: Any) -> list[Any] | None:
 
 
 def from_parts(word: str, parts: list[Any]) -> Any:
-    """The inverse of ``type_and_parts``; parts come decoded."""
+    """Make a value from a word and decoded parts, as the inverse of ``type_and_parts``."""
     if type(word) is not str or word not in _MAKERS:
         raise NotPlain("an unknown tag")
     return _MAKERS[word](*parts)
@@ -100,12 +100,12 @@ def _mapping_parts(word: str, value: Any) -> list[Any]:
 def _defaultdict_parts(value: Any) -> list[Any] | None:
     factory = value.default_factory
     if factory is not None and factory not in _FACTORIES.values():
-        return None  # written as the dict it also is
+        return None  # it is written as a dict, which it also is
     return ["defaultdict", factory and factory.__name__, *_mapping_parts("", value)[1:]]
 
 
 def _array_parts(value: Any) -> list[Any]:
-    """An array of numbers as its type, its shape and its items, row by row; any other as its lists."""
+    """Return an array of numbers as its type, shape and items, row by row; return any other array as its lists."""
     items = value.ravel().tolist()
     if not _DTYPE.fullmatch(value.dtype.str) or not _NUMBERS.issuperset(map(type, items)):
         return ["plain", value.tolist()]
@@ -167,9 +167,9 @@ def _make_field_tuple(name: str, fields: list[str], items: list[Any]) -> FieldTu
 
 
 def _make_array_or_lists(dtype: str, shape: list[int], items: list[Any]) -> Any:
-    """A NumPy array if this process has loaded numpy, else nested lists.
+    """Make a NumPy array if this process has loaded numpy, and nested lists otherwise.
 
-    The items must fill the shape, and walking it must take no longer than walking the items.
+    The items must fill the shape, and walking the shape must take no longer than walking the items.
     """
     most = max(len(items), _EMPTY_ROWS)
     is_shape = len(shape) <= _MAX_AXES and all(type(length) is int and 0 <= length <= most for length in shape)

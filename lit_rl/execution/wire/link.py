@@ -1,8 +1,8 @@
 """Requests in both directions between the program's process and the one that runs its tests.
 
-Both ends have the same parts: objects of their own that the other only knows by number, stand-ins for the
-other's objects, and a loop that answers the other's requests while it waits for the answer to its own: a
-function of the tests that the program was given runs in the tests' process, called from the middle of a call.
+Each end has the same parts: objects of its own that the other end knows only by number; stand-ins for the other end's
+objects; and a loop that answers the other end's requests while it waits for the answer to its own. So a function of the
+tests that the program was given runs in the tests' process, called from the middle of a call.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BadMessage(Exception):
 
 
 class CannotCross(TypeError, AttributeError):
-    """A value that is neither plain data nor an object of which a stand-in could be made."""
+    """A value is neither plain data nor an object for which a stand-in could be made."""
 
 
 class RpcLink(ABC):
@@ -45,7 +45,7 @@ class RpcLink(ABC):
         self.channel = channel
         self.held = ObjectTable(side)
         self._operations = operations
-        self.derived: set[type] = set()  # classes of this side that extend one of the other's
+        self.derived: set[type] = set()  # classes of this side that extend a class of the other side
         self._entries: dict[int, list[Any]] = {}
         self._standins: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # by ``id`` of the stand-in, which ``_standins`` keeps alive
@@ -62,11 +62,11 @@ class RpcLink(ABC):
         return isinstance(error, ChannelClosed | BadMessage)
 
     def mirror_subclass(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
-        """Make a class of this side, which extends one of the other's, known to the other."""
+        """Tell the other side of a class of this side that extends a class of the other side."""
         raise TypeError(f"{name} cannot extend a class of another process")
 
     def apply_operator(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator or builtin function, used on a stand-in."""
+        """Apply an operator or builtin function to a stand-in."""
         if operation == "__next__":
             return self._next(standin)
         return self.request(operation, standin._number_, args, kwargs)
@@ -90,13 +90,13 @@ class RpcLink(ABC):
             self.answer_request(message)
 
     def encode_value(self, value: Any) -> Any:
-        """A value in its form between processes. Iterators stay: the other side may want few of endless items."""
+        """Return a value in its form between processes. Iterators stay here: their items may be endless."""
         if isinstance(value, Iterator):
             return self.to_ref(value)
         return plain.to_tree(value, self.to_ref)
 
     def to_ref(self, value: Any) -> list[Any]:
-        """A reference to an object of either side, by number."""
+        """Return a reference, by number, to an object of either side."""
         if isinstance(value, _NEVER_CROSS):
             raise CannotCross(f"a {type(value).__name__} cannot be given to another process")
         theirs = self._numbers.get(id(value))
@@ -114,7 +114,7 @@ class RpcLink(ABC):
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Read what the other side wrote: whatever fails there, no honest end wrote it, or it cannot be carried."""
+        """Read what the other side wrote; a failure means that no honest end wrote it, or that it cannot be carried."""
         try:
             yield
         except (ChannelClosed, BadMessage):
@@ -129,7 +129,7 @@ class RpcLink(ABC):
             return plain.from_tree(tree, self.from_ref)
 
     def decode_response(self, message: list[Any], args: tuple[Any, ...]) -> Any:
-        """The value in an answer; raises the exception if it holds one."""
+        """Return the value in an answer, or raise the exception if the answer holds one."""
         if message[0] == "value":
             return self.decode_value(message[1])
         if message[0] == "not implemented":
@@ -165,7 +165,7 @@ class RpcLink(ABC):
         return ["value", self.encode_value(result)]
 
     def _take_encoded_items(self, iterator: Iterator[Any], wanted: int) -> list[Any]:
-        """The next items, each encoded when it is made; an exception waits until those before it are taken."""
+        """Return the next items, each encoded when it is made; an exception waits until those before it are taken."""
         if error := self._late.pop(id(iterator), None):
             raise error
         trees: list[Any] = []
@@ -185,12 +185,12 @@ class RpcLink(ABC):
     # --- stand-ins ---------------------------------------------------------------------------------------
 
     def from_ref(self, tree: list[Any]) -> Any:
-        """The object with the number in a tree: ours, or a stand-in for the other side's."""
+        """Return the object with the number in a tree: our object, or a stand-in for the other side's object."""
         number = tree[1]
         return self.held.object_of(number) if self.held.is_mine(number) else self.standin(number)
 
     def standin(self, number: int) -> Any:
-        """The stand-in for an object of the other side: always the same one."""
+        """Return the stand-in for an object of the other side, which is always the same stand-in."""
         found = self._standins.get(number)
         if found is None:
             entry = self._entries[number]
@@ -199,7 +199,7 @@ class RpcLink(ABC):
         return found
 
     def register_standin(self, number: int, standin: Any) -> None:
-        """Make this the stand-in for the other side's object with this number."""
+        """Register the stand-in for the other side's object with this number."""
         self._standins[number] = standin
         if not (isinstance(standin, type) and issubclass(standin, BaseException) and "_text_" not in vars(standin)):
             self._numbers[id(standin)] = number  # an exception class of the standard library is both sides' own
@@ -226,7 +226,7 @@ class RpcLink(ABC):
         return new_proxy_class(self, number, str(name), parents, allowed, [str(method) for method in methods])
 
     def _next(self, standin: Any) -> Any:
-        """The next item of an iterator: after the first few, several are fetched at once."""
+        """Return the next item of an iterator; after the first few items, one request fetches several."""
         taken, waiting = self._ahead.pop(standin._number_, (0, []))
         if not waiting:
             wanted = 1 if taken < _ONE_BY_ONE else min(taken - _ONE_BY_ONE + 2, _MAX_AT_ONCE)
@@ -240,7 +240,7 @@ class RpcLink(ABC):
     # --- exceptions --------------------------------------------------------------------------------------
 
     def describe_error(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
-        """An exception in its form between processes: its number, its class and its arguments."""
+        """Return an exception in its form between processes: its number, its class and its arguments."""
         description = describe_exception(error)
         try:
             text = str(error)[:_MAX_TEXT_LENGTH]
@@ -258,7 +258,7 @@ class RpcLink(ABC):
         return description
 
     def decode_exception(self, description: Any) -> BaseException:
-        """The exception that was described; one of this side's comes back as itself."""
+        """Return the exception that was described; an exception of this side comes back as itself."""
         with self._reading():
             error = self._find_or_make_exception(description)
             cause = description.get("cause")

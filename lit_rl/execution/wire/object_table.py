@@ -1,8 +1,8 @@
 """Objects that stay in the process that made them, and their descriptions for the other process.
 
-An object that is not plain data crosses as a number. With it goes, once, the number of its class; with a class go
-its name, its bases and which operations its objects know, so that the other side can make a stand-in that
-behaves alike. Numbers of the program are even, those of the tests are odd: a number says whose the object is.
+An object that is not plain data crosses as a number. The number of its class goes along once; with a class go the
+class's name, its bases and the operations that its objects know, so that the other side can make a stand-in that
+behaves alike. The program's numbers are even, the tests' numbers are odd: a number says whose object it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ int float complex index round trunc floor ceil enter exit await"""
 OPERATIONS = ARITHMETIC | ORDER | frozenset(f"__{name}__" for name in _OTHERS.split())
 """Operators and builtin functions that one side may apply to an object of the other."""
 
-# Exceptions of these modules tell those who catch them more than a failure: they never cross as the same type.
+# Exceptions of these modules mean more than a failure to whoever catches them: they never cross as the same type.
 _CONTROL_FLOW_MODULES = ("unittest", "_pytest", "pytest", "concurrent.futures.process")
 _OUR_MODULES = ("__main__", "program", "tests")
 
@@ -35,7 +35,7 @@ class StopOfProgram(RuntimeError):
 
 
 class ObjectTable:
-    """Numbers of objects of this process, and descriptions of them still to be sent to the other."""
+    """Numbers of this process's objects, and descriptions of them that are still to be sent to the other process."""
 
     def __init__(self, side: int) -> None:
         self._side = side
@@ -48,17 +48,17 @@ class ObjectTable:
         return number & 1 == self._side
 
     def to_ref(self, value: Any) -> list[Any]:
-        """The form in which an object crosses."""
+        """Return the form in which an object crosses."""
         number = self.number_of(value)
         self._sent.add(number)
         return ["o", number, _name(type(value).__name__)]
 
     def was_sent(self, value: Any) -> bool:
-        """Return whether an object itself was sent; a class may be known to the other side only as an object's."""
+        """Return whether an object itself was sent; a class may be known only as the class of an object."""
         return self._numbers.get(id(value)) in self._sent
 
     def number_of(self, value: Any, *, is_described: bool = False) -> int:
-        """The number of an object: always the same one."""
+        """Return the number of an object, which is always the same number."""
         number = self._numbers.get(id(value))
         if number is None:
             number = 2 * len(self._objects) + self._side
@@ -82,14 +82,14 @@ class ObjectTable:
         bases = [self.number_of(base) for base in value.__bases__ if base is not object]
         known = OPERATIONS.intersection(dir(value))
         operations = sorted(one for one in known if getattr(value, one, None) is not getattr(object, one, None))
-        # Plain methods that the class itself defines: a class derived from it may call them as its parent's.
+        # Plain methods that the class itself defines; a derived class may call them as methods of its parent.
         methods = [one for one, item in vars(value).items() if type(item) is FunctionType and is_plain_method(one)]
         name, importable = _name(value.__name__), _importable_exception_name(value)
         return ["class", number, name, bases, operations, methods, importable]
 
 
 def is_plain_method(name: str) -> bool:
-    """Return whether a stand-in's class gets this method: no operator, which only ``OPERATIONS`` may be."""
+    """Return whether a stand-in's class gets this method; operators come only from ``OPERATIONS``."""
     return name == "__init__" or not name.startswith("__")
 
 
@@ -113,9 +113,9 @@ def is_control_flow(kind: type) -> bool:
 
 
 def standard_exception_class(name: str) -> type[BaseException] | None:
-    """The exception class ``module:name`` of the standard library, where this process has its module.
+    """Return the exception class ``module:name`` of the standard library, if this process has loaded its module.
 
-    For one that steers a loop, a generator or a test runner which catches it, a ``RuntimeError``.
+    If the class steers a loop, a generator or a test runner which catches it, return a ``RuntimeError`` instead.
     """
     module, _, qualified = name.partition(":")
     found: Any = sys.modules.get(module) if _is_standard(module) else None
@@ -133,7 +133,7 @@ def _name(name: Any) -> str:
 
 
 def operate_on(target: Any, operation: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """The result of an operation; ``NotImplemented`` where the class says so."""
+    """Return the result of an operation, or ``NotImplemented`` if the class says so."""
     special = _SPECIAL.get(operation)
     if special is not None:
         return special(target, *args, **kwargs)

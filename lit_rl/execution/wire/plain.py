@@ -6,9 +6,9 @@ were chosen to collide is refused.
 
 Tags of builtin types: ``l`` list, ``t`` tuple, ``s`` set, ``f`` frozenset,
 ``d`` dict (keys, values in turn), ``b`` bytes, ``B`` bytearray, ``i`` large int (hexadecimal), ``c`` complex,
-``r`` range, ``q`` deque, ``I`` iterator, ``T`` type, ``o`` anything else: the number its owner gave it, ``!`` the
-reason why a value cannot be carried. Types of the standard library and numpy's arrays have words for tags: see
-``library_values``.
+``r`` range, ``q`` deque, ``I`` iterator, ``T`` type, ``o`` anything else (by the number that its owner gave it), and
+``!`` the reason why a value cannot be carried. Types of the standard library and numpy's arrays have words as tags:
+see ``library_values``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_RANGE_LENGTH = 1_000_000
 _MAX_DEPTH = 100
 TOO_DEEP = f"lists nested deeper than {_MAX_DEPTH}"
 # All that is done to an int is linear, with two exceptions: comparing it with a Decimal takes 0.2 seconds at 100,000
-# digits and 20 at a million; comparing it with each of many fractions multiplies it each time.
+# digits and 20 seconds at a million; comparing it with each of many fractions multiplies it each time.
 _HEX_DIGITS = 8_000_000
 DIGITS_BESIDE_OTHERS = 100_000
 _NOT_BESIDE_LARGE = ("Decimal", "Fraction")
@@ -53,12 +53,12 @@ FromRef = Callable[[list[Any]], Any]
 
 
 def dumps(value: Any) -> str:
-    """``value`` as a JSON text; of what is not plain data, its type's name."""
+    """Return ``value`` as a JSON text, with the type's name in place of an object that is not plain data."""
     return checked_text(_ENCODE(to_tree(value, lambda other: ["o", 0, type(other).__name__])))
 
 
 def dumps_or_reason(value: Any) -> str:
-    """``value`` as a JSON text, or in its place the reason why it cannot be carried, which ``loads`` raises."""
+    """Return ``value`` as a JSON text, or the reason why it cannot be carried, which ``loads`` raises."""
     try:
         return dumps(value)
     except NotCarried as error:
@@ -66,22 +66,22 @@ def dumps_or_reason(value: Any) -> str:
 
 
 def not_carried_tree(error: NotCarried) -> list[Any]:
-    """The tree of a value that cannot be carried."""
+    """Return the tree for a value that cannot be carried."""
     return ["!", str(error)]
 
 
 def loads(text: str | bytes, *, beside_large: bool = False) -> Any:
-    """The value in a JSON text.
+    """Return the value in a JSON text.
 
     Args:
-        text: as it arrived.
-        beside_large: whether it is compared with what may hold large ints: no Decimal or Fraction is read then.
+        text: the text as it arrived.
+        beside_large: whether the value is compared with what may hold large ints; then no Decimal or Fraction is read.
     """
     return from_tree(parse(text), beside_large=beside_large)
 
 
 def to_tree(value: Any, to_ref: ToRef, depth: int = _MAX_DEPTH) -> Any:
-    """``value`` as a JSON tree. Subclasses of builtin types are reduced to what the builtin type holds."""
+    """Return ``value`` as a JSON tree; subclasses of builtin types are reduced to what the builtin type holds."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
@@ -102,7 +102,7 @@ def to_tree(value: Any, to_ref: ToRef, depth: int = _MAX_DEPTH) -> Any:
 
 
 def _all_simple(items: Sequence[Any]) -> bool:
-    """Return whether all items are written as they are: a short cut for long flat sequences."""
+    """Return whether all items are written as they are, as a short cut for long flat sequences."""
     kinds = set(map(type, items))
     if kinds <= _SIMPLE:
         return True
@@ -144,7 +144,7 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, ToRef, int], Any]], ...] = (
 
 
 def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool = False) -> Any:
-    """The value that a JSON tree encodes.
+    """Return the value that a JSON tree encodes.
 
     Args:
         tree: what ``to_tree`` made.
@@ -164,7 +164,7 @@ def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool 
 
 
 def opaque_from_tree(tree: list[Any]) -> Opaque:
-    """A placeholder for an object of the program that is not plain data."""
+    """Return a placeholder for an object of the program that is not plain data."""
     return Opaque(printable_name(tree[2]))
 
 
@@ -207,7 +207,7 @@ def _parse_small_int(digits: str) -> int:
 
 
 def _decode_large_ints(tree: Any, depth: int) -> Any:
-    """A tree with its large ints decoded; refused if anything in it is slow to compare with them."""
+    """Return a tree with its large ints decoded; refuse it if anything in it is slow to compare with them."""
     if type(tree) is not list or not depth:
         return tree
     if tree[:1] == ["i"]:

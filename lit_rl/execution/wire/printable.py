@@ -12,7 +12,7 @@ MAX_NAME_LENGTH = 100
 
 
 def printable(text: str) -> str:
-    r"""A text whose only control characters are tab and newline; all others become ``\ufffd``.
+    r"""Return a text whose only control characters are tab and newline; all others become ``\ufffd``.
 
     Example:
         >>> printable("one\r\ntwo\x1b[2J")
@@ -22,5 +22,5 @@ def printable(text: str) -> str:
 
 
 def printable_name(name: str) -> str:
-    """A name on one line, cut to ``MAX_NAME_LENGTH`` characters."""
+    """Return a name on one line, cut to ``MAX_NAME_LENGTH`` characters."""
     return _IN_NAME.sub("\ufffd", name[:MAX_NAME_LENGTH])

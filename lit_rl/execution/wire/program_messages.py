@@ -1,7 +1,7 @@
-"""Reading a program's output as one of a few messages.
+"""Functions that read a program's output as one of a few messages.
 
-Every function takes a line as it arrived and returns one kind of value, or raises ``NotPlain``, which is the
-program's fault whatever the line was. Nothing else parses what a program wrote.
+Every function takes a line as it arrived. It returns one kind of value or raises ``NotPlain``, which is the program's
+fault whatever the line was. Nothing else parses what a program wrote.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lit_rl.execution.wire.printable import printable, printable_name
 
 Description = dict[str, Any]
 """An exception: ``stage`` (``compile`` or ``run``), ``types`` (names of its class and base classes), ``message``,
-``line`` and ``module_line`` (in the program, or ``None``). The program's own word: shown, never believed."""
+``line`` and ``module_line`` (in the program, or ``None``). It is the program's own word: shown, never believed."""
 
 _MAX_DESCRIPTION_LENGTH = 65_536
 _CALL_UNITS = 100_000
@@ -28,7 +28,7 @@ _RESULT: dict[str, Any] = {
 
 
 class HostedCall(NamedTuple):
-    """A program calls a function that lives in the supervisor."""
+    """Message of a program that calls a function which lives in the supervisor."""
 
     name: str
     args: tuple[Any, ...]
@@ -36,18 +36,18 @@ class HostedCall(NamedTuple):
 
 
 class HostedEnd(NamedTuple):
-    """A program that called such functions has ended; ``error`` is the exception, if that ended it."""
+    """Message that a program which made such calls has ended; ``error`` is the exception that ended it, if any."""
 
     error: Description | None
 
 
 def parse_exception_description(line: bytes) -> Description:
-    """An exception of the program's."""
+    """Return the description of an exception of the program."""
     return description_of_tree(parse(line, _MAX_DESCRIPTION_LENGTH))
 
 
 def parse_hosted_message(line: bytes) -> HostedCall | HostedEnd:
-    """A program's message to the object whose functions it calls."""
+    """Return a program's message to the object whose functions the program calls."""
     match parse(line, MAX_CALL_LENGTH, _CALL_UNITS):
         case ["end", error]:
             return HostedEnd(None if error is None else description_of_tree(error))
@@ -59,13 +59,13 @@ def parse_hosted_message(line: bytes) -> HostedCall | HostedEnd:
 
 
 def parse_grader_result(line: bytes) -> dict[str, Any]:
-    """A grader's result: all its parts, of the right types.
+    """Return a grader's result with all of its parts, each of the right type.
 
     Returns:
         ``kind``, ``secret``, ``message`` (of a test that failed), ``error`` (of the program, or ``None``),
-        ``line`` (of the tests, or ``None``), ``number`` (of the assert that failed), ``actual`` (what it answered
-        last, for a reader), and of a rehearsal ``passes`` (whether a shortage of the machine made it fail, which may
-        pass).
+        ``line`` (of the tests, or ``None``), ``number`` (of the assert that failed), ``actual`` (the program's last
+        answer, for a reader), and for a rehearsal ``passes`` (whether it failed over a shortage of the machine, which
+        may pass).
     """
     tree = parse(line, _MAX_DESCRIPTION_LENGTH)
     parts = tree if type(tree) is dict else {"kind": None}
@@ -80,7 +80,7 @@ def parse_grader_result(line: bytes) -> dict[str, Any]:
 
 
 def description_or_none(tree: Any) -> Description | None:
-    """The description in a parsed message, or ``None`` if it holds none."""
+    """Return the description in a parsed message, or ``None`` if the message holds none."""
     try:
         return description_of_tree(tree)
     except NotPlain:
@@ -88,7 +88,7 @@ def description_or_none(tree: Any) -> Description | None:
 
 
 def description_of_tree(tree: Any) -> Description:
-    """The same from a message that is already parsed."""
+    """Return the description of an exception from a message that is already parsed."""
     names = tree.get("types") if type(tree) is dict else None
     if type(names) is not list or not all(type(name) is str for name in names):
         raise NotPlain("not a description of an exception")
@@ -107,5 +107,5 @@ def _line_number_or_none(number: Any) -> int | None:
 
 
 def whole_lines(content: bytes, most: int) -> Mapping[int, bytes]:
-    """The whole lines that a program wrote, by position; lines beyond the last meaningful one are not read."""
+    """Return the whole lines that a program wrote, by position; lines after the first ``most`` are not read."""
     return dict(enumerate(content.split(b"\n", most)[:-1]))

@@ -14,25 +14,25 @@ from lit_rl.execution.wire.object_table import OPERATIONS, is_plain_method, stan
 if TYPE_CHECKING:
     from lit_rl.execution.wire.link import RpcLink
 
-# Attributes with two underscores that are asked for. Any other could make a library here trust the other side: numpy
-# reads memory addresses from some.
+# Attributes with two underscores that are requested from the other side. Any other such attribute could make a library
+# here trust the other side: numpy reads memory addresses from some.
 _READABLE = frozenset(
     ("__name__", "__qualname__", "__doc__", "__dict__", "__annotations__", "__wrapped__", "__defaults__", "__members__")
 )
 
 
 class ProxyClass(type):
-    """Stands for a class of the other process: a call makes an instance there; constants are read there."""
+    """Stand-in for a class of the other process: a call makes an instance there, and constants are read there."""
 
     _class_link_: RpcLink
     _class_number_: int
 
     def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
-        """Only for a class that this side derives from a stand-in: stand-ins themselves are made without."""
+        """Mirror a class that this side derives from a stand-in; stand-ins themselves are made without this call."""
         cls._class_link_.mirror_subclass(cls, name, bases, members)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An instance, made in the other process."""
+        """Make an instance in the other process."""
         return cls._class_link_.request("__call__", cls._class_number_, args, kwargs)
 
     def __getattr__(cls, name: str) -> Any:
@@ -59,7 +59,7 @@ class ProxyClass(type):
 
 
 class Proxy:
-    """Base of all stand-ins. Equal only to itself, unless its class was made with comparisons."""
+    """Base of all stand-ins; a stand-in equals only itself, unless its class was made with comparisons."""
 
     __slots__ = ("_link_", "_number_")
     _link_: RpcLink
@@ -91,7 +91,7 @@ class Proxy:
 
 
 def new_proxy(kind: type, link: RpcLink, number: int) -> Any:
-    """The stand-in of the object with this number."""
+    """Make the stand-in for the object with this number."""
     proxy: Any = object.__new__(kind)
     object.__setattr__(proxy, "_link_", link)
     object.__setattr__(proxy, "_number_", number)
@@ -101,7 +101,7 @@ def new_proxy(kind: type, link: RpcLink, number: int) -> Any:
 def new_proxy_class(
     link: RpcLink, number: int, name: str, bases: tuple[type, ...], operations: list[str], methods: list[str]
 ) -> type:
-    """The class of the stand-ins of a class's instances."""
+    """Make the class of the stand-ins for the instances of a class."""
     members: dict[str, Any] = {"__slots__": (), "_class_link_": link, "_class_number_": number}
     # What the other side calls a method must not become an operator such as ``__eq__``.
     members.update({method: _make_proxy_method(number, method) for method in methods if is_plain_method(method)})
@@ -116,7 +116,7 @@ def new_proxy_class(
 
 
 def local_exception_class(link: RpcLink, name: str, bases: tuple[type, ...], known: str) -> type[BaseException]:
-    """The class of an exception of the other process: the same one if it belongs to the standard library."""
+    """Return the class for an exception of the other process: the same class if the standard library has it."""
     found = standard_exception_class(known) if known else None
     if found is not None:
         return found

@@ -1,7 +1,7 @@
 """Values and texts as shown to a reader: shortened, the same in each run, without calling the value's own code.
 
-What is written depends on the value alone: no address, no order of a set. The work depends on what is shown, not on
-the size of the value.
+The text depends on the value alone: it shows no address, and no order of a set. The work depends on what is shown, not
+on the size of the value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MODULES_WRITTEN_AS_THEY_ARE = frozenset(("datetime", "decimal", "fractions"))
 
 
 def shorten_text(text: str, longest: int = MAX_SHOWN_LENGTH) -> str:
-    """A printable text; if it is longer than the limit, its beginning and end.
+    """Return a printable text; of a text longer than the limit, only the beginning and the end.
 
     Example:
         >>> shorten_text("0123456789" * 3, 15)
@@ -42,7 +42,7 @@ def shorten_text(text: str, longest: int = MAX_SHOWN_LENGTH) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value as Python writes it, shortened; empty for one that cannot be written.
+    """Return a value as Python writes it, shortened; empty if the value cannot be written.
 
     Example:
         >>> value_text({"b": {3, 1, 2}})
@@ -57,25 +57,25 @@ def value_text(value: Any) -> str:
                 is_counted = isinstance(value, Collection) and not isinstance(value, str | bytes)
                 size = f" ({len(value)} items)" if is_counted else ""
                 return printable("".join(pieces)[: MAX_SHOWN_LENGTH - len(_CUT) - len(size)]) + _CUT.rstrip() + size
-    except Exception:  # whatever a value of a test's own class does; a text never decides anything
+    except Exception:  # whatever a value of a test's own class raises; a text never decides anything
         return ""
     return shorten_text("".join(pieces))
 
 
 def call_text(name: str, args: Collection[Any], kwargs: dict[str, Any]) -> str:
-    """A call as Python writes it, shortened."""
+    """Return a call as Python writes it, shortened."""
     parts = [value_text(value) for value in islice(args, MAX_SHOWN_LENGTH)]
     parts += [f"{key}={value_text(value)}" for key, value in islice(kwargs.items(), MAX_SHOWN_LENGTH)]
     return shorten_text(f"{name}({', '.join(parts)})")
 
 
 def lines_of(source: str, first: int, last: int) -> str:
-    """Some lines of a source, by their 1-based numbers, shortened; without the indentation of the first."""
+    """Return lines of a source, given by 1-based numbers, shortened and without the indentation of the first."""
     return shorten_text("\n".join(source.split("\n")[first - 1 : last]).strip())
 
 
 def _pieces(value: Any, depth: int) -> Iterator[str]:
-    """The text of a value, a little at a time."""
+    """Yield the text of a value, a little at a time."""
     if not depth:
         yield "..."
     elif isinstance(value, _WRITTEN_AS_THEY_ARE):
@@ -135,7 +135,7 @@ def _field_text(pair: tuple[str, Any], depth: int) -> Iterator[str]:
 
 
 def _set_text(value: Collection[Any], depth: int) -> Iterator[str]:
-    """The items in a fixed order: a set of texts iterates differently in each process."""
+    """Yield the items in a fixed order, because a set of texts iterates differently in each process."""
     name = type(value).__name__
     if len(value) > _MAX_SET:
         yield f"<{name} of {len(value)} items>"
@@ -156,7 +156,7 @@ def _pieces_of_each(items: Collection[Any], depth: int) -> Iterator[str]:
 
 
 def _without_middle(text: Any) -> Any:
-    """Text or bytes, cut before they are written: what is too long is never written whole."""
+    """Cut text or bytes before they are written, so that what is too long is never written whole."""
     if len(text) <= MAX_SHOWN_LENGTH:
         return text
     half, cut = MAX_SHOWN_LENGTH // 2, _CUT if isinstance(text, str) else _CUT.encode()

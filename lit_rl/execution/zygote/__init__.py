@@ -1,1 +1,1 @@
-"""The zygote's process: forks a child per program, watches its limits, cleans up; sees no content."""
+"""The zygote's process, which forks a child per program, watches its limits and cleans up; it sees no content."""

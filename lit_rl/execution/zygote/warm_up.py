@@ -1,8 +1,8 @@
-"""First-time work of an interpreter, done before the first fork.
+"""Work that an interpreter does on first use, done before the first fork.
 
-The parser's tables, the types of syntax trees and many caches fill memory the first time round, and code that ran a
-few times is rewritten into a faster form. Done here it is done once; done there, every program pays for it with its
-own copies of the pages. The sample is ours: the zygote still sees nothing of a program.
+The parser's tables, the types of syntax trees and many caches fill memory when they are first used, and code that ran
+a few times is rewritten into a faster form. Before the fork this work is done once; after it, every program would pay
+for it with its own copies of the pages. The sample program is ours: the zygote still sees nothing of other programs.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _TIMES_GRADED = 10
 
 
 def warm_up() -> None:
-    """Run a sample program, and pass values as programs do; leaves no other trace."""
+    """Run a sample program and pass values as programs do; leave no other trace."""
     main, stdin, stdout = sys.modules["__main__"], sys.stdin, sys.stdout
     job = marshal.loads(marshal.dumps({"source": _SAMPLE}))
     inputs = os.memfd_create("lit_rl")
@@ -124,13 +124,13 @@ def _warm_calls(namespace: child.Namespace) -> None:
 
 
 class _LoopbackChannel(Channel):
-    """The tests' end of a connection whose other end, a server, is in this process: it answers each line at once."""
+    """The tests' end of a connection whose other end, a server in this process, answers each line immediately."""
 
     server: Server
     has_begun = False
 
     def send(self, text: str) -> None:
-        """Send a line: the first asks for names, the others are requests."""
+        """Send a line: the first line asks for names, all later lines are requests."""
         super().send(text)
         if self.has_begun:
             self.server.answer_request(self.server.receive())

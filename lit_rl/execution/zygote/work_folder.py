@@ -1,4 +1,4 @@
-"""Emptying and measuring a folder that a program had to itself, whatever the program put there."""
+"""Functions that empty and measure a folder that a program had to itself, whatever the program put there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
 
     One folder is open at a time, and the way up is ``..``: no path grows long, nothing recurses, nothing is
     renamed (which file rules may forbid) and no name is needed that a program could have taken. The program must
-    be dead. Raises OSError if a part of it stays, or after so many seconds.
+    be dead. Raise OSError if a part of the content stays, or after ``seconds``.
     """
     deadline = time.monotonic() + seconds
     os.chmod(path, 0o700)
@@ -43,7 +43,7 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
 
 
 def _move_into(here: int, name: str) -> int:
-    """The folder called ``name``, open, for the one that is open."""
+    """Open the folder ``name`` in place of the folder that is open as ``here``; return the descriptor."""
     if name != "..":
         os.chmod(name, 0o700, dir_fd=here)
     inside = os.open(name, _FOLDER, dir_fd=here)
@@ -64,9 +64,9 @@ def _remove_files_list_folders(folder: int) -> list[str]:
 
 
 def folder_is_full(path: str, max_bytes: int, max_files: int = _MAX_FILES) -> bool:
-    """Return whether the files beneath take more than ``max_bytes``, or number more than ``max_files`` with folders.
+    """Return whether a folder holds more than ``max_bytes``, or more than ``max_files`` files and folders.
 
-    The program may be running. What is gone or closed when we come is counted at the next look; folders that are
+    The program may be running. Whatever is gone or closed when we come is counted at the next look. Folders that are
     moved each time we are in them hide something, and count as full.
     """
     for _ in range(_TRIES):
@@ -80,11 +80,11 @@ def folder_is_full(path: str, max_bytes: int, max_files: int = _MAX_FILES) -> bo
 
 
 def _exceeds_limits(here: int, left: list[int]) -> bool | None:
-    """Return whether the folder open as ``here`` exceeds the files and bytes in ``left``; closes it.
+    """Return whether the folder open as ``here`` exceeds the files and bytes in ``left``; close it.
 
-    ``None`` if a folder that we were in was moved.
+    Return ``None`` if a folder was moved while we were in it.
     """
-    above: list[tuple[int, list[str]]] = []  # the way down: each folder's number, and what waits in it
+    above: list[tuple[int, list[str]]] = []  # the way down: each folder's number, and its subfolders still to visit
     try:
         folders = _deduct_and_list_folders(here, left)
         while min(left) >= 0:
@@ -92,7 +92,7 @@ def _exceeds_limits(here: int, left: list[int]) -> bool | None:
                 name = folders.pop()
                 try:
                     inside = os.open(name, _FOLDER, dir_fd=here)
-                except OSError:  # of a running program: gone, or closed to us
+                except OSError:  # the running program removed it, or closed it to us
                     _make_readable(here, name)
                     continue
                 above.append((os.fstat(here).st_ino, folders))
@@ -113,7 +113,7 @@ def _exceeds_limits(here: int, left: list[int]) -> bool | None:
 
 
 def _deduct_and_list_folders(folder: int, left: list[int]) -> list[str]:
-    """The folders in a folder; takes the number and size of everything in it off what is ``left``."""
+    """List the folders in a folder; deduct the number and size of everything in it from ``left``."""
     folders = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -129,7 +129,7 @@ def _deduct_and_list_folders(folder: int, left: list[int]) -> list[str]:
 
 
 def _make_readable(here: int, name: str) -> None:
-    """Make a folder readable that a program of this user closed; never through a link."""
+    """Make a folder readable again that a program of this user closed; never follow a link."""
     try:
         folder = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
     except OSError:

@@ -1,8 +1,8 @@
 """The zygote: a small process that forks one child per program and sees nothing of its content.
 
-One zygote per worker, exec'd fresh with an empty environment. Programs, inputs and results pass it as sealed
-descriptors that it never reads; it knows numbers only: limits, exit statuses, CPU seconds. It ends when its
-control socket hangs up, also while a child runs, and takes the child with it.
+Each worker has one zygote, executed afresh with an empty environment. Programs, inputs and results pass through it as
+sealed descriptors that it never reads. It knows only numbers: limits, exit statuses, CPU seconds. It ends when its
+control socket hangs up, even while a child runs, and takes the child with it.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ from lit_rl.execution.program_side.serve import serve
 from lit_rl.execution.zygote.warm_up import warm_up
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
-# Number of the job, children, whether they execute a compiled program, milliseconds to the first look at their
-# clocks, CPU seconds in all.
+# Number of the job, number of children, whether they execute a compiled program, milliseconds until the first look at
+# their clocks, CPU seconds in total.
 REQUEST = struct.Struct("=iiiid")
-# For each child: number of the job, what ended it, its wall seconds; exit status as of waitpid, CPU seconds, largest
-# resident KiB, whether it ran until this process killed it. After the last of them CLEAN, or LAST if this process is
-# of no further use.
+# For each child: number of the job, what ended the job, the job's wall seconds; exit status as from waitpid, CPU
+# seconds, largest resident KiB, whether the child ran until this process killed it. After the last child follows CLEAN,
+# or LAST if this process is of no further use.
 REPORT = struct.Struct("=iididqi")
 CLEAN, LAST = b"\1", b"\0"
-# The other way: number of the job that is to end, and why.
+# In the other direction: number of the job that is to end, and why.
 STOP = struct.Struct("=ii")
 # Number of a job that takes longer than a moment, with descriptors of its processes: the supervisor watches it too.
 WATCH = struct.Struct("=i")
 DESCRIPTORS = 5  # stdin, stdout, stderr, job, channel
-_END_DESCRIPTOR = 0  # the lowest free: while a child runs, the descriptor that tells of its end
-_ENDING_SECONDS = 1.0  # a process on its way out is through by then, also where others keep the cores busy
-_ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
-# What ended a job; the last is for the supervisor to find out.
+_END_DESCRIPTOR = 0  # the lowest free descriptor: while a child runs, it tells of the child's end
+_ENDING_SECONDS = 1.0  # an exiting process is gone by then, even while others keep the cores busy
+_ABOVE_JOBS = 32  # the zygote's own descriptors start here, so that a job's arrive at the numbers they keep
+# Causes of a job's end; the last cause is for the supervisor to find out.
 FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL, MEMORY_IS_FULL = range(6)
 _MAX_RIGHTS = 4 * DESCRIPTORS
 _IN_PLACE = struct.pack(f"={_MAX_RIGHTS}i", *range(_MAX_RIGHTS))
 _REQUEST_BYTES, _RIGHTS_BYTES = REQUEST.size, _socket.CMSG_SPACE(len(_IN_PLACE))
-# What programs and tests import most; a fork shares what is loaded, and pays for its page tables.
+# Modules that programs and tests import most. A fork shares loaded modules, but pays for their page tables.
 _PRELOADED = (
     "lit_rl.execution.grading.grader",
     "lit_rl.execution.program_side.serve",
@@ -65,7 +65,7 @@ _PRELOADED = (
     *("random", "re", "string", "threading", "typing"),
 )
 LOOK_SECONDS = 0.05
-_SEED = 1  # of random numbers that a program draws without a seed
+_SEED = 1  # for random numbers that a program draws without a seed
 _CLEANING_SECONDS = 10.0
 
 # Looked up once: following a name to its object writes to memory that every fork then copies.
@@ -75,22 +75,22 @@ _close, _close_all, _pidfd_open, _wait4, _stat = os.close, os.closerange, os.pid
 
 
 class Zygote:
-    """Forks, watches and reaps.
+    """Process that forks, watches and reaps the children of jobs.
 
-    What a small program costs is mostly the kernel copying memory: after a fork each page that is written is
-    copied, here and in the child, and using a Python object writes its reference count. So a program that ends
+    The cost of a small program is mostly memory that the kernel copies: after a fork, each page that is written is
+    copied, here and in the child, and any use of a Python object writes its reference count. So a program that ends
     soon is handled by one function that touches few objects, and the rest is left to ``_watch``.
     """
 
     def __init__(self, control: _socket.socket, confined: ChildConfinement, settings: dict[str, Any]) -> None:
         self.control, self.confined = control, confined
         self.work_folder = os.getcwd()  # empty when each program begins
-        # Above tier 0 this is the first process of its namespace, with which the kernel ends the others. Its work
-        # folder is in memory of limited size; elsewhere nothing but looking limits it.
+        # Above tier 0 this is the first process of its namespace: when it ends, the kernel ends the others. Its work
+        # folder is in memory of limited size; elsewhere, only our looks at the folder limit its size.
         self.is_first = settings["tier"] >= 1
         self.work_bytes: int | None = None if self.is_first else settings["work_bytes"]
         self.renews_folder = self.is_first and not settings["reuses_folder"]
-        self.own_groups = bool(settings["processes"])  # of children that may make processes, to be killed whole
+        self.own_groups = bool(settings["processes"])  # for children that may start processes, to be killed whole
 
     def serve(self) -> None:
         """Run jobs until the supervisor hangs up, or a program has used its work folder in memory."""
@@ -158,10 +158,10 @@ class Zygote:
             del cpu_seconds, began, alive
 
     def _send_last_report(self, report: bytes) -> None:
-        """Tell how a job ended that used its work folder, or whose files cannot be removed; then wait for the hang-up.
+        """Report the end of a job that used its work folder, or whose files cannot be removed; wait for the hang-up.
 
-        In memory, the numbers of files count up from the first that was made, so that the next program could read there
-        how many this one made. It gets another file system, with another zygote.
+        In memory, file numbers count up from the first file that was made, so the next program could read from them how
+        many files this program made. The next program gets another file system, with another zygote.
         """
         _try_send(self.control, report + LAST)
         with contextlib.suppress(OSError):  # an unread order would reset the connection, and lose the report
@@ -169,11 +169,11 @@ class Zygote:
                 pass
 
     def _reset_folder_time(self) -> None:
-        """Set a time for the work folder that anything made or removed in it changes."""
+        """Set the time of the work folder, which will change if anything is made or removed in the folder."""
         os.utime(self.work_folder, (0, 0))
 
     def _make_child_setup(self, own_filter: Filter | None) -> Callable[[int, float], NoReturn]:
-        """The function that turns a child into a program, given its first descriptor and its CPU seconds."""
+        """Return the function that turns a child into a program, given the child's first descriptor and CPU seconds."""
         install = None if own_filter is None else own_filter.install
         limit_tasks = None if self.confined.tasks is None else self.confined.tasks.apply
         is_first, own_groups, run_job = self.is_first, self.own_groups, child.run_job
@@ -182,13 +182,13 @@ class Zygote:
             try:
                 if not is_first:
                     bare_prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
-                if first:  # the first child's have the right numbers already
+                if first:  # the first child's descriptors have the right numbers already
                     for target in range(DESCRIPTORS):
                         os.dup2(first + target, target)
                 _close_all(DESCRIPTORS, OPEN_FILES)
                 if own_groups:
                     os.setsid()
-                    _limit_cpu(0, cpu_seconds)  # inherited by what it starts
+                    _limit_cpu(0, cpu_seconds)  # inherited by the processes that it starts
                 if limit_tasks is not None:
                     limit_tasks()
                 if install is not None:
@@ -201,9 +201,9 @@ class Zygote:
         return become_program
 
     def _watch(self, number: int, pids: list[int], poll: select.poll, cpu_seconds: float) -> int:
-        """Wait for the first child, which takes longer than a moment. Returns what ended the job.
+        """Wait for the first child, which takes longer than a moment; return what ended the job.
 
-        The supervisor watches the limits of single cases, and of the time in which nothing runs.
+        The supervisor watches the limits of single cases, and the limit on time in which nothing runs.
         """
         for pid in pids:
             _limit_cpu(pid, cpu_seconds)  # in case this process does not get to look
@@ -237,9 +237,9 @@ class Zygote:
             os.close(descriptor)
 
     def _kill(self, pids: list[int]) -> list[int]:
-        """Kill the children, and kill and reap what they started: they cannot leave their group.
+        """Kill the children, and kill and reap the processes that they started, which cannot leave their group.
 
-        Returns those that had not ended by themselves.
+        Return the children that had not ended by themselves.
         """
         alive = [pid for pid in pids if not _has_ended(pid)]
         for pid in pids:
@@ -261,10 +261,10 @@ class Zygote:
 
 
 def _has_ended(pid: int) -> bool:
-    """Return whether a child has ended, by itself or killed by another, or is about to end.
+    """Return whether a child has ended, by itself or killed by another process, or is about to end.
 
-    A child's files are closed a moment before it can be waited for. Whoever hears of that, such as its grader, may
-    end first, and this process would take the child for alive and its own signal for the reason of its end.
+    A child's files are closed a moment before the child can be waited for. A process that notices, such as a grader,
+    may end first; this process would then take the child for alive, and its own signal for the reason of the end.
     """
     until = 0.0
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -277,12 +277,12 @@ def _has_ended(pid: int) -> bool:
 
 def _limit_cpu(pid: int, cpu_seconds: float) -> None:
     whole = int(cpu_seconds) + 2
-    with contextlib.suppress(OSError):  # it only backs up the look at the clock
+    with contextlib.suppress(OSError):  # this limit only backs up our looks at the clock
         resource.prlimit(pid, resource.RLIMIT_CPU, (whole, whole))
 
 
 def _cpu_left(pids: list[int], cpu_seconds: float) -> float:
-    """CPU seconds until the limit, at least 10 ms while any is left."""
+    """Return the CPU seconds that are left until the limit, at least 10 ms while any time is left."""
     left = cpu_seconds - sum(_cpu_clock(pid) for pid in pids)
     return max(left, 0.01) if left > 0 else left
 
@@ -303,7 +303,7 @@ def _cpu_clock(pid: int) -> float:
 
 
 def main() -> None:
-    """Entry point of the zygote's process: ``argv`` is the control descriptor and the settings as JSON."""
+    """Entry point of the zygote's process: ``argv`` holds the control descriptor and the settings as JSON."""
     control = _socket.socket(fileno=int(sys.argv[1]))
     settings = json.loads(sys.argv[2])
     libc.prctl(_PR_SET_NAME, b"lit_rl-zygote", 0, 0, 0)
@@ -331,7 +331,7 @@ def main() -> None:
     try:
         if _try_send(zygote.control, b"ready"):
             zygote.serve()
-    except Exception as error:  # by now 2 is a program's standard error
+    except Exception as error:  # by now, descriptor 2 is a program's standard error
         os.write(errors, f"sandbox: zygote: {type(error).__name__}: {error}\n".encode())
         os._exit(1)
 
@@ -339,7 +339,7 @@ def main() -> None:
 def _restore_signal_handling() -> None:
     """Restore the signal handlers of a new interpreter.
 
-    What ``nohup``, cron or a shell's background job ignores is inherited, and would decide a program's verdict.
+    Signals that ``nohup``, cron or a background job ignores would stay ignored, and would decide a program's verdict.
     """
     ignored_by_python = {signal.SIGPIPE, signal.SIGXFSZ}
     for number in signal.valid_signals() - ignored_by_python:
@@ -349,7 +349,7 @@ def _restore_signal_handling() -> None:
 
 
 def _check_can_serve() -> None:
-    """Make sure that this process can open and start what each job needs: at once, not in the first job."""
+    """Make sure now, not in the first job, that this process can open and start what each job needs."""
     require_descriptors(0, OPEN_FILES)
     pid = os.fork()
     if pid == 0:
@@ -358,14 +358,14 @@ def _check_can_serve() -> None:
 
 
 def _preload_modules(settings: dict[str, Any]) -> None:
-    """Import what programs often use, once, and set up what they expect of an interpreter."""
+    """Import once what programs often use, and set up what programs expect of an interpreter."""
     os.environ.clear()
     os.environ.update(PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
-    os.environ["ONLINE_JUDGE"] = "true"  # as judges say where a program runs
+    os.environ["ONLINE_JUDGE"] = "true"  # as judges tell a program where it runs
     for name in _PRELOADED:
         import_module(name)
     complete_interpreter()
-    beside = {os.path.dirname(path) for path in settings["packages"]}  # from where these can be imported
+    beside = {os.path.dirname(path) for path in settings["packages"]}  # folders that these can be imported from
     sys.path[:] = [path for path in sys.path if path] + sorted(beside)
     for name in settings["imports"]:
         import_module(name)

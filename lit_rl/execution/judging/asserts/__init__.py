@@ -1,1 +1,1 @@
-"""Analysis of the source of assert tests: their calls, their evidence, the code for a grader to run."""
+"""Analysis of the source of assert tests: the calls, the evidence of a pass, and the code that a grader runs."""

@@ -33,7 +33,7 @@ _QUIET_MODULES = frozenset((
     "bisect", "cmath", "collections", "copy", "functools", "heapq", "itertools", "math", "operator", "re", "string",
     "typing",
 ))  # fmt: skip
-# Written out: as slow to compare with some results as a large power.
+# An int written out at this length is as slow to compare with some results as a large power.
 _LARGE_INT = re.compile(r"0[xXoObB][0-9a-fA-F_]{100000}")
 _KNOWN: Mapping[str, Any] = {"__builtins__": {}, **PURE, **CAREFUL, **IMPORTED}
 
@@ -49,9 +49,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Assertion:
-    """A comparison over the results of calls, by their positions in the plan; its own call ``i`` is called ``_i``.
+    """A comparison of the results of calls, given by position in the plan; in ``code``, call ``i`` of these is ``_i``.
 
-    ``other_side`` is what the result of its only call must equal, if the assert is that simple.
+    If the assert only compares one call for equality, ``other_side`` is what the call's result must equal.
     """
 
     calls: tuple[int, ...]
@@ -61,7 +61,7 @@ class Assertion:
     other_side: ast.expr | None = None
 
     def holds(self, results: Mapping[int, Any]) -> bool:
-        """Return whether the comparison is true for these results, by call position."""
+        """Return whether the comparison is true for these results, which are given by call position."""
         names = {f"_{index}": results[call] for index, call in enumerate(self.calls)}
         return bool(eval(self.code, {**_KNOWN}, {**self.values, **names}))
 
@@ -72,7 +72,7 @@ class Assertion:
         return lines_of(test, *self.lines)
 
     def wanted_literal(self) -> Any:
-        """The value of the other side, if the assert is that simple."""
+        """Return the value that the result must equal; ``None`` if there is no such value."""
         with contextlib.suppress(Exception):
             return None if self.other_side is None else self._other_value(self.other_side)
 
@@ -91,7 +91,7 @@ class AssertPlan:
 
 @lru_cache(maxsize=512)
 def plan_asserts(test: str, entry_point: str | None) -> AssertPlan | None:
-    """The plan of a test, or ``None`` if it needs a grader."""
+    """Return the plan of a test, or ``None`` if the test needs a grader."""
     if _LARGE_INT.search(test):
         return None
     with contextlib.suppress(Exception):  # ``NotLiteral``, or what a literal expression raises
@@ -100,7 +100,7 @@ def plan_asserts(test: str, entry_point: str | None) -> AssertPlan | None:
 
 
 class _Planner:
-    """Walks a test once; raises ``NotLiteral`` at the first statement that is not a literal assert."""
+    """Planner that walks a test once, and raises ``NotLiteral`` at the first statement that is not a literal assert."""
 
     def __init__(self, test: str, tree: ast.Module, entry_point: str | None) -> None:
         self._tree = tree
@@ -173,7 +173,7 @@ class _Planner:
             raise NotLiteral
 
     def _plan_assertion(self, statement: ast.Assert) -> None:
-        if static_truth(statement.test):  # it always holds, which is no evidence
+        if static_truth(statement.test):  # an assert that always holds is no evidence
             if any(isinstance(part, ast.Call) for part in ast.walk(statement.test)):
                 raise NotLiteral
             return
@@ -183,7 +183,7 @@ class _Planner:
         self._assertions.append(Assertion(calls, code, lines, self._values, wanted))
 
     def _program_function_name(self, function: ast.expr) -> str | None:
-        """Name of the program's function that is called here, or ``None`` for a pure builtin."""
+        """Return the name of the program's function that is called here, or ``None`` for a pure builtin."""
         if isinstance(function, ast.Attribute):
             name, imported = ast.unparse(function), "math"
         else:

@@ -1,4 +1,4 @@
-"""Evidence of a pass: every required assert must have run, not just none failed."""
+"""Evidence of a pass: every required assert must have run; it is not enough that none has failed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ANSWERING = ("abs", "all", "any", "bool", "isinstance", "len", "print", "repr",
 
 
 class EvidenceInserter(ast.NodeTransformer):
-    """Inserts a call that records it after every statement that fails a test when something is wrong.
+    """Inserts a call after every statement that can fail a test; the call records that the statement was passed.
 
-    These are asserts, calls of functions named ``assert...``, ``if`` and ``try`` statements that raise, and blocks
-    that expect an exception. ``num_notes`` counts them; ``required`` are those that no condition guards.
+    Such statements are asserts, calls of functions named ``assert...``, ``if`` and ``try`` statements that raise, and
+    blocks that expect an exception. ``num_notes`` counts them; ``required`` holds those that no condition guards.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class EvidenceInserter(ast.NodeTransformer):
         self._guarded = 0
 
     def visit(self, node: ast.AST) -> Any:
-        """One statement; expressions, which may be millions of numbers, are left as they are."""
+        """Visit one statement; leave expressions, which may be millions of numbers, as they are."""
         return node if isinstance(node, ast.expr) else super().visit(node)
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
@@ -35,37 +35,37 @@ class EvidenceInserter(ast.NodeTransformer):
         return node
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
-        """An assert; one that always holds is no evidence."""
+        """Visit an assert; an assert that always holds is no evidence."""
         return [node] if static_truth(node.test) else [node, self._make_note(node)]
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        """Catch the replacement of a ``StopIteration`` that left the program in handlers of ``StopIteration``."""
+        """Let handlers of ``StopIteration`` also catch what replaces a ``StopIteration`` that left the program."""
         if node.type and any(isinstance(part, ast.Name) and part.id == "NameError" for part in ast.walk(node.type)):
             node.body.insert(0, ast.copy_location(ast.parse(f"{PROBED}()").body[0], node))
         node.type = _with_stop_replacement(node.type)
         return self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
-        """A call such as ``self.assertEqual(a, b)``. A runner's ``main`` is dropped: the grader runs the tests."""
+        """Visit a call such as ``self.assertEqual(a, b)``; drop a runner's ``main``, as the grader runs the tests."""
         if _calls_test_runner(node):
             return ast.copy_location(ast.Pass(), node)
         _accept_stop_replacement(node.value)
         return [node, self._make_note(node)] if _calls_fallible_assert(node) else node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
-        """``if not right: raise ...``, ``if a != b: assert near(a, b)``: getting past it counts as a check."""
+        """Visit ``if not right: raise ...`` or ``if a != b: assert near(a, b)``; getting past either is a check."""
         raises = _always_raises([*node.body, *node.orelse]) or (_is_negated_comparison(node.test) and can_fail(node))
         self._visit_conditional(node)
         return [node, self._make_note(node)] if raises else [node]
 
     def visit_Try(self, node: ast.Try) -> list[ast.stmt]:
-        """``try: f() ... except ValueError: pass ... else: raise``."""
+        """Visit statements such as ``try: f() ... except ValueError: pass ... else: raise``."""
         raises = _always_raises([*node.body, *node.orelse])
         self._visit_conditional(node)
         return [node, self._make_note(node)] if raises else [node]
 
     def visit_With(self, node: ast.With) -> list[ast.stmt]:
-        """A block: its content is required, unless it is expected to raise."""
+        """Visit a ``with`` block; its content is required, unless the block is expected to raise."""
         for item in node.items:
             _accept_stop_replacement(item.context_expr)
         expects = any(called_name(item.context_expr) in _EXPECTING for item in node.items)
@@ -76,11 +76,11 @@ class EvidenceInserter(ast.NodeTransformer):
         return [node, self._make_note(node)] if expects else [node]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        """Any other statement: its blocks may not run."""
+        """Visit any other statement, whose blocks may not run."""
         return self._visit_conditional(node)
 
     def require_asserts_of(self, function: ast.FunctionDef) -> None:
-        """Count the asserts of a function's own block as required: it is certain to be called."""
+        """Count the asserts of a function's own block as required: the function is certain to be called."""
         for statement in function.body:
             number = noted_number(statement)
             if number is not None:
@@ -137,9 +137,9 @@ def _calls_fallible_assert(node: ast.Expr) -> bool:
 
 
 def static_truth(node: ast.expr) -> bool | None:
-    """The truth value that an expression has whatever its names mean; ``None`` if it depends on them.
+    """Return the truth value that an expression has whatever its names mean; ``None`` if it depends on the names.
 
-    ``assert (f(1) == 2, "message")`` holds for every program, for a tuple of two items is true.
+    ``assert (f(1) == 2, "message")`` holds for every program, because a tuple of two items is true.
     """
     if isinstance(node, ast.Constant):
         return bool(node.value)
@@ -184,7 +184,7 @@ def _truth_of_constants(node: ast.Compare) -> bool | None:
 
 
 def helpers_that_never_assert(tree: ast.Module) -> frozenset[str]:
-    """Functions of a test that are named ``assert...`` and only compute: they assert nothing and call no others."""
+    """Return functions of a test that are named ``assert...`` but assert nothing, and call only a few builtins."""
     helpers = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("assert")]
     names = [node.name for node in helpers]
     return frozenset(
@@ -201,7 +201,7 @@ def helpers_that_never_assert(tree: ast.Module) -> frozenset[str]:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """All statements, at any depth."""
+    """Yield all statements, at any depth."""
     for _, field in ast.iter_fields(tree):
         for node in field if isinstance(field, list) else ():
             if isinstance(node, ast.stmt):
@@ -211,13 +211,13 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _accept_stop_replacement(call: ast.expr) -> None:
-    """Accept the replacement of a ``StopIteration`` that left the program in ``raises(StopIteration)``."""
+    """Let ``raises(StopIteration)`` also accept what replaces a ``StopIteration`` that left the program."""
     if isinstance(call, ast.Call) and called_name(call) in _EXPECTING and call.args:
         call.args[0] = _with_stop_replacement(call.args[0]) or call.args[0]
 
 
 def _with_stop_replacement(expected: ast.expr | None) -> ast.expr | None:
-    """The exception classes that an expression names, with ``STOPPED`` where ``StopIteration`` is among them."""
+    """Return the exception classes that an expression names, plus ``STOPPED`` if ``StopIteration`` is among them."""
     classes = expected.elts if isinstance(expected, ast.Tuple) else [expected]
     if expected is None or not any(isinstance(part, ast.Name) and part.id == "StopIteration" for part in classes):
         return expected
@@ -226,7 +226,7 @@ def _with_stop_replacement(expected: ast.expr | None) -> ast.expr | None:
 
 
 def noted_number(statement: ast.stmt) -> int | None:
-    """The number of the evidence that a statement notes; ``None`` for a statement of the tests."""
+    """Return the number of the evidence that a statement notes; ``None`` for a statement of the tests."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Call) and called_name(call) == PASSED and isinstance(call.args[0], ast.Constant):
         number = call.args[0].value
@@ -245,7 +245,7 @@ def _calls_test_runner(node: ast.Expr) -> bool:
 
 
 def called_name(node: ast.AST) -> str:
-    """The name of the function or method that an expression calls; empty if it calls none by name."""
+    """Return the name of the function or method that an expression calls; empty if it calls none by name."""
     function = node.func if isinstance(node, ast.Call) else None
     return (
         function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ""

@@ -1,4 +1,4 @@
-"""Expressions of tests that are only literals, pure functions of them, and calls of the program."""
+"""Expressions of tests that consist of literals, pure functions of literals, and calls of the program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PURE: Mapping[str, Any] = {
     kind.__name__: kind for kind in (bool, bytes, complex, dict, float, frozenset, int, list, range, set, str, tuple)
 } | {"abs": abs, "len": len, "max": max, "min": min, "round": round, "sorted": sorted, "sum": sum}
 
-# What may be called only where the tests import it, by either of its names.
+# Functions that may be called only if the tests import them, by either name.
 IMPORTED: Mapping[str, Any] = {"isclose": math.isclose, "math": SimpleNamespace(isclose=math.isclose)}
 
 _SIMPLE_NODES = (
@@ -40,7 +40,7 @@ def take_calls_out_of_assert(
 
     Returns:
         The compiled expression, in which the result of call ``i`` is called ``_i``; name and syntax node of each call
-        of the program; what the result of the only call must equal, if that is all that is asserted.
+        of the program; and, if the assert only compares one call for equality, what its result must equal.
     """
     results = _CallReplacer(resolve, known)
     changed = ast.fix_missing_locations(results.visit(expression))
@@ -55,10 +55,10 @@ def take_calls_out_of_assert(
 
 
 def evaluate_pure(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]) -> Any:
-    """The value of an expression of the test that calls nothing of the program; may raise whatever it raises."""
+    """Evaluate an expression of the test that calls nothing of the program; raise whatever the expression raises."""
     if isinstance(node, ast.Name) and node.id in values:
         return values[node.id]
-    if resolve(ast.Name("set")) is None:  # else ``set()`` is not a literal
+    if resolve(ast.Name("set")) is None:  # otherwise ``set()`` is not a literal
         with contextlib.suppress(ValueError, TypeError):
             return ast.literal_eval(node)  # the usual case, and much faster
     called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
@@ -75,7 +75,7 @@ def evaluate_pure(node: ast.expr, resolve: Callable[[ast.expr], str | None], val
 def _means_plain_data(
     name: ast.Name, called: Container[int], resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]
 ) -> bool:
-    """Return whether a name means plain data: a type does, a function only where it is called."""
+    """Return whether a name means plain data: a type always does, a function only where it is called."""
     if name.id in values:
         return id(name) not in called
     if name.id not in PURE or resolve(name) is not None:
@@ -84,7 +84,7 @@ def _means_plain_data(
 
 
 class _CallReplacer(ast.NodeTransformer):
-    """Replaces the program's calls by names and refuses what is not linear in their results."""
+    """Replaces the program's calls by names, and refuses operations that are not linear in the calls' results."""
 
     def __init__(self, resolve: Callable[[ast.expr], str | None], known: Container[str]) -> None:
         self._resolve = resolve
@@ -122,7 +122,7 @@ class _CallReplacer(ast.NodeTransformer):
 
 
 def _is_small_power(node: ast.BinOp) -> bool:
-    """Return whether an operation makes no int that some results compare with slowly: a grader has its own limits."""
+    """Return whether an operation makes no int that is slow to compare with results; a grader has its own limits."""
     if not isinstance(node.op, ast.Pow | ast.LShift):
         return True
     if not isinstance(node.left, ast.Constant | ast.UnaryOp):
@@ -151,7 +151,7 @@ def _careful_dict(items: Any = ()) -> dict[Any, Any]:
 
 
 def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
-    """The sum; refused if adding item by item would copy too much."""
+    """Return the sum; refuse it if adding item by item would copy too much."""
     parts = [start, *items]
     sizes = [_value_size(part) for part in parts]
     steps = len(parts) * sum(sizes)
@@ -163,7 +163,7 @@ def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
 
 
 def _value_size(value: Any) -> int:
-    """Number of machine words or items that an addition of this value reads, beyond the first."""
+    """Return the number of machine words or items, beyond the first, that an addition of this value reads."""
     if isinstance(value, Fraction):
         return (value.numerator.bit_length() + value.denominator.bit_length()) // 64
     if isinstance(value, int):
@@ -178,8 +178,8 @@ def _careful_round(number: Any, ndigits: int | None = None) -> Any:
 
 
 # Builtin functions that tests apply to results, bounded so that no result can keep the supervisor busy. Most builtins
-# take time linear in their arguments. These need not: a table of keys that collide, a sum of numbers or lists that
-# grows with each item, rounding to a billion digits.
+# take time linear in their arguments. These need not: keys of a table may collide, a sum of numbers or lists may grow
+# with each item, and a number may be rounded to a billion digits.
 CAREFUL: Mapping[str, Callable[..., Any]] = {
     "dict": _careful_dict,
     "frozenset": _careful_set(frozenset),

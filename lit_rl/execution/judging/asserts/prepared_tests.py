@@ -16,24 +16,24 @@ from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.judging.asserts.evidence import EvidenceInserter, called_name, can_fail, helpers_that_never_assert
 from lit_rl.execution.judging.asserts.test_list import TestList
 
-# Functions that run what they are given, but for ``eval``, which the grader allows for plain arithmetic.
+# Functions that run code that they are given, except for ``eval``, which the grader allows for plain arithmetic.
 _RUN_CODE = ("exec", "timeit", "runcode", "runsource", "FunctionType", "exec_module")
 _RUN_FILES = ("run_path", "run_module", "exec_module")
-# What tests replace in their own process, and a program does not see in its own.
+# Objects that tests replace in their own process; the program's process keeps its own.
 _INPUT = re.compile(r"(?:^|\.)(?:input|open|stdin|argv)\b")
 _OUTPUT = re.compile(r"(?:^|\.)(?:print|stdout|stderr)\b")
 _READS_OUTPUT = re.compile(r"getvalue|assert_|call_|called|mock_calls")
 _FOREIGN_CODE = (
-    "the tests run, by {}, code that is not written in them and may be the program's: compare the value itself, or "
+    "the tests use {} to run code that is not part of the tests and may be the program's: compare the value itself, or "
     "write the code into the tests"
 )
 _UNSEEN = (
-    "the tests replace {} in their own process, and the program runs in another, which keeps its own: give it "
-    "arguments and compare what it returns, or have StdioTests run it"
+    "the tests replace {} in their own process, but the program runs in another process without the replacement: pass "
+    "arguments to the program and compare what the program returns, or use StdioTests"
 )
 _UNCALLED = (
     "the asserts of this problem's tests are in functions or classes that nothing calls: give the check an "
-    "entry_point if they are in check(candidate), or name the functions test_..."
+    "entry_point if the asserts are in check(candidate), or name the functions test_..."
 )
 Import = tuple[str, tuple[str, ...], int]
 
@@ -42,9 +42,9 @@ class PreparedTests(NamedTuple):
     """Tests, prepared for a grader to run.
 
     Args:
-        code: the compiled tests, packed; what can fail is followed by a call that counts it.
-        imports: modules that the tests need, wherever they import them, each with the names taken from it and the line.
-        texts: string literals of the tests that may be source code, which the tests run themselves.
+        code: the compiled tests, packed; after each statement that can fail stands a call that counts it.
+        imports: modules that the tests import anywhere, each with the names taken from it and the line of the import.
+        texts: string literals of the tests that may be source code for the tests to run.
         names: names that refer to what the program defines.
         modules: names of modules that the tests use without importing them, each with its module and the attributes
             that are used.
@@ -106,7 +106,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
 
 @lru_cache(maxsize=4096)
 def count_tests(test: str, entry_point: str | None) -> int:
-    """Number of tests in a source, without running it; 0 if it does not compile."""
+    """Count the tests in a source without running it; return 0 if it does not compile."""
     try:
         tree = ast.parse(test)
         calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
@@ -119,7 +119,7 @@ def count_tests(test: str, entry_point: str | None) -> int:
 
 
 def _faults(tree: ast.Module, names: frozenset[str], run: set[str]) -> Iterator[str]:
-    """Reasons for which some tests can judge no program."""
+    """Yield the reasons why the tests can judge no program."""
     yield from map(_FOREIGN_CODE.format, _runners_of_foreign_code(tree))
     yield from map(_UNSEEN.format, _replaced_streams(tree))
     mute = helpers_that_never_assert(tree)
@@ -127,14 +127,14 @@ def _faults(tree: ast.Module, names: frozenset[str], run: set[str]) -> Iterator[
         yield "the tests of this problem assert nothing that can fail: every program would pass them"
     if not names:
         yield "the tests of this problem use no function of the program"
-    reached = run | _used_names(tree)  # of those that define something
+    reached = run | _used_names(tree)  # names of definitions that are used
     parts = [node for node in tree.body if getattr(node, "name", None) in (None, *reached)]
     if not can_fail(ast.Module(parts, []), mute):
         yield _UNCALLED
 
 
 def _tests_to_run(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
-    """Test functions and test classes that the tests themselves do not call."""
+    """Yield the test functions and test classes that the tests themselves do not call."""
     used = _used_names(tree)
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and any("TestCase" in ast.unparse(base) for base in node.bases):
@@ -152,7 +152,7 @@ def _tests_to_run(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 
 
 def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Statements that run with the module itself: those of functions and classes run only if something calls them."""
+    """Yield the statements that run with the module itself, leaving out those in functions and classes."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.stmt):
             yield node
@@ -161,7 +161,7 @@ def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _find_imports(tree: ast.AST) -> Iterator[Import]:
-    """Modules that the tests import, with the imported names and the line; without imports that may fail."""
+    """Yield the modules that the tests import, with imported names and line; leave out imports that may fail."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__") and node.args:
             name = node.args[0]
@@ -181,7 +181,7 @@ def _catches_missing(handler: ast.ExceptHandler) -> bool:
 
 
 def _runners_of_foreign_code(tree: ast.Module) -> Iterator[str]:
-    """Functions by which tests run source code from outside them: a program may have written it."""
+    """Yield the functions by which tests run code from outside the tests, which a program may have written."""
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
@@ -195,7 +195,7 @@ def _runners_of_foreign_code(tree: ast.Module) -> Iterator[str]:
 
 
 def _replaced_streams(tree: ast.Module) -> Iterator[str]:
-    """Objects that tests replace and the program reads, or prints to: it runs in another process."""
+    """Yield objects that tests replace for a program to read from or print to, though it runs in another process."""
     reads = any(isinstance(node, ast.Attribute) and _READS_OUTPUT.match(node.attr) for node in ast.walk(tree))
     for replaced in map(_patched_global, ast.walk(tree)):
         if _INPUT.search(replaced) or (reads and _OUTPUT.search(replaced)):
@@ -203,7 +203,7 @@ def _replaced_streams(tree: ast.Module) -> Iterator[str]:
 
 
 def _patched_global(node: ast.AST) -> str:
-    """Names that some tests replace for all code of their process, such as ``sys.stdin``; empty if nothing."""
+    """Return the name that a node replaces for all code of its process, such as ``sys.stdin``; empty if none."""
     if isinstance(node, ast.With) and any(called_name(part) == "print" for one in node.body for part in ast.walk(one)):
         return ""  # the tests print there themselves
     if isinstance(node, ast.With):
@@ -224,7 +224,7 @@ def _patched_global(node: ast.AST) -> str:
 
 
 def _possible_source_texts(tree: ast.Module) -> tuple[str, ...]:
-    """Texts that the tests may run as code; none if they name nothing that runs any."""
+    """Return the texts that the tests may run as code; none if the tests name nothing that runs code."""
     named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if not named & {"eval", "exec", "compile", "timeit", "get_type_hints"}:
         return ()
@@ -233,7 +233,7 @@ def _possible_source_texts(tree: ast.Module) -> tuple[str, ...]:
 
 
 def _used_names(tree: ast.Module) -> set[str]:
-    """Names that the tests look up, each outside its own definition."""
+    """Return the names that the tests look up, each outside its own definition."""
     found: set[str] = set()
     for statement in tree.body:
         own = getattr(statement, "name", None)
@@ -248,7 +248,7 @@ def is_call_of_check(statement: ast.stmt) -> bool:
 
 
 def program_names(test: str, tree: ast.Module, entry_point: str | None) -> frozenset[str]:
-    """Names of the test that mean the program's: used, not bound by the test, and not builtin.
+    """Return the names in a test that mean the program's: names used but not bound by the test, and not builtin.
 
     Tests must not use a program's own ``abs`` or ``set``. Where a test uses only builtin names
     (``assert sum(10, 15) == 6``), the outermost call is the one under test.
@@ -267,7 +267,7 @@ def program_names(test: str, tree: ast.Module, entry_point: str | None) -> froze
 
 
 def _free_names(scope: symtable.SymbolTable) -> Iterator[str]:
-    """Names that a scope, or one within it, looks up in the module."""
+    """Yield the names that a scope, or a scope within it, looks up in the module."""
     for symbol in scope.get_symbols():
         if symbol.is_referenced() and (scope.get_type() == "module" or symbol.is_global()):
             yield symbol.get_name()
@@ -302,17 +302,17 @@ _CUSTOMARY = {
     "nx": "networkx",
     "pytest": "pytest",
 }
-# Functions that tests compare with, and rely on the program to have imported.
+# Functions that tests use for comparisons, relying on the program to have imported them.
 _COMPARING = {"isclose": "math", "deepcopy": "copy", "approx": "pytest"}
 
 
 def unimported_modules(
     tree: ast.Module, names: frozenset[str], entry_point: str | None
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Names that tests use as modules without importing them: they mean ours, whatever the program binds to them.
+    """Find names that tests use as modules without importing them; they mean our modules, whatever the program binds.
 
     Returns:
-        For each name its module and the attributes that are used; a dotted name for a function of a module.
+        For each name, its module and the attributes that are used; for a function of a module, its dotted name.
     """
     attributes: dict[str, set[str]] = {}
     otherwise: set[str] = set()

@@ -1,8 +1,8 @@
-"""The single tests in the source of assert tests: how many there are, and code that goes on after those that fail.
+"""The single tests in the source of assert tests: their number, and code that goes on after a test that fails.
 
-A test is a statement that can fail, at the top, in a function that the tests run, such as ``check``, or in a loop there
-over something whose length the tests write out, once for each round. Any other loop is one test, and so is a method of
-a test class.
+A test is a statement that can fail, at the top level or in a function that the tests run, such as ``check``. In a loop
+there over something whose length the tests write out, the statement is one test per round. Any other loop is one test,
+and so is a method of a test class.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TestList:
         plain = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_run_by_call(node)}
         mentioned = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
         called = Counter(_name_only_callee(one) for top in tree.body for one in (top.body if _is_main(top) else [top]))
-        # A function is a list of tests if nothing but a statement of its own calls it, so that no test sees it fail.
+        # A function is a list of tests if each call of it is a statement by itself, so that no test sees it fail.
         self._listed = {
             name: node
             for name, node in plain.items()
@@ -68,7 +68,7 @@ class TestList:
             ]
 
     def _wrap_statement(self, statement: ast.stmt, notes: Body, is_test: bool) -> Body:
-        """A statement whose failure is reported, and after which the names that it would have bound are unbound."""
+        """Wrap a statement so that its failure is reported, and the names that it would have bound are then unbound."""
         is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if is_constant or not isinstance(statement, _GUARDED):
             return [statement, *notes]
@@ -84,7 +84,7 @@ class TestList:
         return [made]
 
     def _test_bodies(self) -> Iterator[tuple[Body, int]]:
-        """Every body of which each statement may be a test, and how often it runs."""
+        """Yield each body whose statements may be tests, and how often the body runs."""
         yield from self._nested_test_bodies(self._tree.body, 1)
         for name, function in self._listed.items():
             marks = [mark.args[1] for mark in function.decorator_list if isinstance(mark, ast.Call)]
@@ -100,7 +100,7 @@ class TestList:
                 yield from self._nested_test_bodies(statement.body, times * rounds)
 
     def _num_rounds(self, statement: ast.stmt) -> int | None:
-        """Rounds of a loop that always makes all of them, if its length is written out."""
+        """Return the number of rounds of a loop that always makes all rounds, if its length is written out."""
         if not isinstance(statement, ast.For) or statement.orelse:
             return None
         leaves = any(isinstance(node, ast.Break | ast.Continue | ast.Return) for node in ast.walk(statement))
@@ -113,7 +113,7 @@ class TestList:
         return called not in self._listed and (note is not None or called in self._helpers or _holds_note(statement))
 
     def _literal_length(self, node: ast.expr, most: int = 9) -> int | None:
-        """Number of items of an iterable, if the tests write it out; names are followed ``most`` times."""
+        """Return the number of items of an iterable that the tests write out; follow names at most ``most`` times."""
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             return None if any(isinstance(item, ast.Starred) for item in node.elts) else len(node.elts)
         if isinstance(node, ast.Dict):
@@ -138,7 +138,7 @@ class TestList:
         return min(known) if name == "zip" else len(range(*known[:3])) if 0 not in known[2:] else None
 
     def _range_argument(self, node: ast.expr, most: int) -> int | None:
-        """An argument of ``range``: a number or the length of something."""
+        """Return the value of an argument of ``range`` that is a number or the length of something."""
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, int) and node.value < _MAX_ROUNDS else None
         is_length = isinstance(node, ast.Call) and called_name(node) == "len" and len(node.args) == 1
@@ -152,7 +152,7 @@ def _statements_with_notes(body: Body) -> Iterator[tuple[ast.stmt, ast.stmt | No
 
 
 def _is_run_by_call(function: ast.FunctionDef) -> bool:
-    """Return whether a call of a function runs it, with the cases of pytest's ``parametrize`` at most."""
+    """Return whether calling a function runs it; its only decorators may be pytest's ``parametrize``."""
     marks = function.decorator_list
     cases = [mark for mark in marks if called_name(mark) == "parametrize" and isinstance(mark, ast.Call)]
     waits = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
@@ -166,7 +166,7 @@ def _is_main(statement: ast.stmt) -> TypeGuard[ast.If]:
 
 
 def _name_only_callee(statement: ast.stmt) -> str:
-    """The function that a statement such as ``check(f)`` calls, with names alone."""
+    """Return the function that a statement such as ``check(f)`` calls with names as the only arguments."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or call.keywords or not isinstance(call.func, ast.Name):
         return ""
@@ -178,7 +178,7 @@ def _holds_note(node: ast.stmt) -> bool:
 
 
 def _assigned_names(statement: ast.stmt) -> Iterator[str]:
-    """Names that a statement binds in its own scope, those of loops and blocks in it too."""
+    """Yield the names that a statement binds in its own scope, also those bound by loops and blocks in it."""
     if isinstance(statement, (*_DEFINITIONS, ast.Delete)):
         return
     blocks = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
@@ -195,7 +195,7 @@ def _assigned_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _values_bound_once(tree: ast.Module) -> dict[str, ast.expr]:
-    """Values of the names that the tests bind once, to something that nothing changes."""
+    """Return the values of names that the tests bind only once, to something that nothing changes."""
     bound: Counter[str] = Counter()
     values: dict[str, ast.expr] = {}
     for node in ast.walk(tree):

@@ -10,7 +10,7 @@ from lit_rl.execution.wire.printable import printable
 
 TAIL_BYTES = 4096
 _MAX_LINE_LENGTH = 500
-# A memfd of the program's may be as long as the output limit; more than this of it is never read.
+# A program's memfd may be as long as the output limit; no more than this is ever read.
 _MAX_READ_LENGTH = 64 << 20
 
 
@@ -21,7 +21,7 @@ class ChildFiles:
         job: what ``child.run_job`` reads; builtin types only.
         stdin: bytes of its standard input, or ``None`` for the null device.
         channel: descriptor for the channel; by default a memfd that is read afterwards.
-        answers_in_job: the program writes its answers where its job was, as one does whose channel it was itself.
+        answers_in_job: the program writes its answers where its job was, because the channel held the program itself.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ChildFiles:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """In the order in which the zygote expects them."""
+        """The descriptors in the order in which the zygote expects them."""
         return (self.stdin, self.stdout, self.stderr, self.job, self.channel)
 
     def close_channel(self) -> None:
@@ -67,7 +67,7 @@ def read_whole(descriptor: int) -> bytes:
 
 
 def read_ends(descriptor: int, num_bytes: int) -> bytes:
-    """The first and last ``num_bytes`` bytes of a file; all of it if it is no longer than both."""
+    """Return the first and last ``num_bytes`` bytes of a file; the whole file if it is no longer than both together."""
     size = os.fstat(descriptor).st_size
     if size <= 2 * num_bytes:
         return os.pread(descriptor, size, 0) if size else b""
@@ -75,12 +75,12 @@ def read_ends(descriptor: int, num_bytes: int) -> bytes:
 
 
 def read_head(descriptor: int) -> str:
-    """The first line of a file, at most 500 bytes of it, as printable text."""
+    """Return the first line of a file, at most 500 bytes of it, as printable text."""
     return printable(os.pread(descriptor, _MAX_LINE_LENGTH, 0).decode("utf-8", "replace").partition("\n")[0])
 
 
 def read_tail(descriptor: int) -> str:
-    """The last bytes of a file, as printable text."""
+    """Return the last bytes of a file as printable text."""
     size = os.fstat(descriptor).st_size
     if not size:
         return ""
@@ -89,7 +89,7 @@ def read_tail(descriptor: int) -> str:
 
 
 def make_memfd(content: bytes | None = None) -> int:
-    """A file in memory with this content, read from its start."""
+    """Make a file in memory with this content, to be read from its start."""
     # Without permission to seal: a program must not be able to freeze our descriptors.
     descriptor = os.memfd_create("lit_rl", os.MFD_CLOEXEC)
     if content:
@@ -101,9 +101,9 @@ def make_memfd(content: bytes | None = None) -> int:
 
 
 def make_executable_memfd(binary: bytes) -> int:
-    """A file in memory that can be executed and not read.
+    """Make a file in memory that can be executed but not read.
 
-    A process that executes an unreadable file stays closed to others of this user, as ``confine`` wants it.
+    A process that executes an unreadable file stays closed to other processes of this user, as ``confine`` requires.
     """
     descriptor = make_memfd(binary)
     os.fchmod(descriptor, 0o111)

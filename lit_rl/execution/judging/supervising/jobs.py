@@ -1,4 +1,4 @@
-"""One job for the zygote: descriptors in, exit statuses out. Runs in the supervisor."""
+"""Jobs for the zygote: the supervisor sends descriptors, and gets exit statuses."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from lit_rl.execution.zygote.zygote import (
     WATCH,
 )
 
-_ANSWER_SECONDS = 30.0  # in which the zygote must say something, on a crowded machine too
-_OF_THE_KERNEL = (signal.SIGKILL, signal.SIGXCPU)  # signals by which it ends a process that is over a limit
+_ANSWER_SECONDS = 30.0  # within which the zygote must say something, also on a crowded machine
+_OF_THE_KERNEL = (signal.SIGKILL, signal.SIGXCPU)  # signals by which the kernel ends a process over a limit
 _numbers = itertools.count(1)
 
 
@@ -48,7 +48,7 @@ def _lost_on_error() -> Iterator[None]:
 
 
 class KilledFromOutside(Exception):
-    """A process of a job was killed, but neither by us nor by a limit: its end tells nothing of the program."""
+    """A process of a job was killed, but neither by us nor by a limit: its end says nothing about the program."""
 
 
 class ChildUsage(NamedTuple):
@@ -61,7 +61,7 @@ class ChildUsage(NamedTuple):
 
 
 class JobReport(NamedTuple):
-    """Result of a job: what ended it, wall seconds from the first fork to the last child's end, and its children."""
+    """Result of a job: why it ended, wall seconds from the first fork to the last child's end, and the children."""
 
     cause: int
     wall_seconds: float
@@ -73,7 +73,7 @@ class JobReport(NamedTuple):
 
 
 class _Job:
-    """The running job: its number, what watches it, when the zygote must have answered."""
+    """The running job: its number, its watch, and the time by which the zygote must have answered."""
 
     def __init__(self, watch: Watch, cpu_seconds: float) -> None:
         self.cpu_seconds = cpu_seconds
@@ -86,9 +86,9 @@ class _Job:
 
 
 class ZygoteClient:
-    """Runs jobs in its own zygote, which it starts, and replaces once that zygote can run no further jobs."""
+    """Client that starts a zygote, runs jobs in it, and replaces the zygote when it can run no further jobs."""
 
-    compiler: Any  # a ``Compiler`` and ``Checkers``, which import this file; of a supervisor's client for Python
+    compiler: Any  # a ``Compiler`` and ``Checkers``, which import this file; only a client for Python has them
     checkers: Any
 
     def __init__(self, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
@@ -118,9 +118,9 @@ class ZygoteClient:
         Args:
             children: one or two.
             case_seconds: CPU seconds of one case.
-            num_cases: cases in the job; if there are several, each answered one is a line in the first child's channel.
+            num_cases: number of cases in the job; if several, each answer is a line in the first child's channel.
             compiled: the children execute a compiled program.
-            sleep_total: of the program's jobs under one check, if it has others.
+            sleep_total: seconds slept in all of the program's jobs under one check, if there are several jobs.
         """
         self.kill_and_drain_job()
         if self._is_worn:
@@ -131,7 +131,7 @@ class ZygoteClient:
             self._poll.unregister(worn.control)
             self._poll.register(self._zygote.control, select.POLLIN)
             self._is_worn = False
-            worn.close()  # only now: the last folder in the sandbox's own takes that one with it
+            worn.close()  # only now: removing the last folder in the sandbox's own removes that, too
         watch = Watch(case_seconds, num_cases, children[0].answers, self.settings.memory_bytes, sleep_total)
         self._job = _Job(watch, case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
@@ -141,7 +141,7 @@ class ZygoteClient:
             self._zygote.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
     def wait_for_report(self, channel: int | None = None, events: int = select.POLLIN) -> JobReport | None:
-        """Wait for the report of the running job, or until one of these events of a descriptor (``None``)."""
+        """Wait for the report of the running job; return ``None`` if one of ``events`` of ``channel`` comes first."""
         job = self._job
         assert job is not None
         job.watch.resume()
@@ -212,7 +212,7 @@ class ZygoteClient:
             raise ZygoteLost("the zygote does not answer")
 
     def _receive(self, job: _Job) -> JobReport | None:
-        """A packet of the zygote: the job's report, or the descriptors to watch it."""
+        """Receive a packet of the zygote: the job's report, or the descriptors by which to watch the job."""
         with _lost_on_error():
             data, descriptors, _, _ = socket.recv_fds(self._zygote.control, 4096, 2)
         try:
@@ -236,7 +236,7 @@ class ZygoteClient:
         return JobReport(self._cause_of_end(parts[0][1], job, children), parts[0][2], children)
 
     def _cause_of_end(self, cause: int, job: _Job, children: Sequence[ChildUsage]) -> int:
-        """The cause of a job's end; looks for a limit where something other than the zygote killed a child."""
+        """Return the cause of a job's end; look for a limit if something other than the zygote killed a child."""
         ended = [spent for spent in children if spent.status & 0x7F in _OF_THE_KERNEL and not spent.was_stopped]
         if not ended or cause != FINISHED:
             return cause

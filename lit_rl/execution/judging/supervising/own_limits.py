@@ -1,8 +1,8 @@
-"""Limits of the supervisor's own, while it reads what a program wrote.
+"""Limits that the supervisor sets itself while it reads what a program wrote.
 
-Everything that reads such content is bounded; these limits back that up, for the bound that was forgotten. They
-hold from a program's report to the end of its judgement. Before that only our own tests are read, which may take
-what they need.
+All code that reads such content is bounded; these limits are a reserve in case a bound was forgotten. They hold from
+a program's report to the end of its judgement. Before the report, only our own tests are read, which may take what
+they need.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _MEMORY_BYTES = 240 << 20
 _USUAL_OUTPUT_BYTES = 16 << 20
 _CPU_SECONDS, _GRACE_SECONDS = 10.0, 5.0
 _TICK_SECONDS = 0.1
-_hang_ups = select.poll()  # of the trainer
+_hang_ups = select.poll()  # hang-ups of the trainer
 
 
 class ReadsTooLong(BaseException):
-    """Work that a program caused takes too much time. Not an ``Exception``: no handler on the way catches it."""
+    """Work that a program caused takes too much time. This is no ``Exception``, so no handler on the way catches it."""
 
 
 class OwnLimits:
-    """Memory and CPU seconds of this process.
+    """Limits on memory and CPU seconds of this process.
 
-    When time is up, ``ReadsTooLong`` is raised; where that does not help within a while, because the interpreter is
+    When time is up, ``ReadsTooLong`` is raised. If that does not help within a while, because the interpreter is
     inside one long operation, the kernel ends the process with ``SIGPROF``.
     """
 
@@ -41,7 +41,7 @@ class OwnLimits:
         signal.signal(signal.SIGVTALRM, lambda *_: _raise_if_late(self._until))
 
     def start_limits(self) -> None:
-        """Start the limits: from now on what a program wrote is read."""
+        """Start the limits: from now on, this process reads what a program wrote."""
         self.has_content = True
         if not self._is_bounded:
             self._is_bounded = True
@@ -67,14 +67,14 @@ class OwnLimits:
 
 
 def watch_for_hang_up(trainer: int, trainer_process: int) -> None:
-    """End long work at once, by ``SystemExit``, when the trainer hangs up."""
+    """End long work immediately, by ``SystemExit``, when the trainer hangs up."""
     _hang_ups.register(trainer, select.POLLRDHUP)
     _hang_ups.register(trainer_process, select.POLLIN)
 
 
 @contextlib.contextmanager
 def cpu_limit(seconds: float) -> Iterator[None]:
-    """Raise ``ReadsTooLong`` once the block has taken this many CPU seconds; the timers around it wait meanwhile."""
+    """Raise ``ReadsTooLong`` once the block has taken ``seconds`` of CPU time; outer timers wait meanwhile."""
     is_inside = True
     until = time.process_time() + seconds
     before = signal.signal(signal.SIGVTALRM, lambda *_: _raise_if_late(until) if is_inside else None)
@@ -91,7 +91,7 @@ def cpu_limit(seconds: float) -> Iterator[None]:
 
 
 def _raise_if_late(until: float) -> None:
-    """Raise past ``until`` CPU seconds of the process; exit if its result is no longer wanted."""
+    """Raise past ``until`` CPU seconds of the process; exit if the trainer has hung up."""
     if _hang_ups.poll(0):
         raise SystemExit(0)
     if time.process_time() >= until:

@@ -1,8 +1,8 @@
-"""The supervisor: the process that judges. One per worker, a fresh process next to the trainer.
+"""The supervisor: the process that judges. Each worker has one, a fresh process next to the trainer.
 
 It holds the tests and expected values, starts a zygote, has programs run there, and compares what came out.
-It runs no line of a program. It ends, and the zygote and its child with it, as soon as the trainer closes the
-connection or dies.
+It runs no line of a program. As soon as the trainer closes the connection or dies, the supervisor ends, and with it
+the zygote and the zygote's child.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteC
 from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, watch_for_hang_up
 from lit_rl.execution.spawning import ZygoteSettings
 
-# A program to judge: its number, its source, and its check, packed so that one that cannot be read here fails no other.
+# A program to judge: its number, source and check, packed so that a check that cannot be read here fails no other task.
 Task = tuple[int, str, bytes]
 # What the trainer tells a fresh supervisor: limits and isolation of programs, and where modules of checks and judges
 # from outside this package are found.
 Settings = tuple[ZygoteSettings, tuple[str, ...]]
-# Number of a task and its outcome; instead of one, why its run was lost and is to be judged again.
+# Number of a task and its outcome; instead of an outcome, the reason why the run was lost and must be repeated.
 Answer = tuple[int, Outcome | str]
 Judge = Callable[[ZygoteClient, str, Check], Outcome]
 KILLED = "a process of the program was killed from outside"
@@ -43,7 +43,7 @@ _ALIVE_SECONDS = 5.0  # a supervisor that takes longer over one program says tha
 
 
 class Supervisor:
-    """Judges tasks one after the other."""
+    """Judge of tasks, one after the other."""
 
     def __init__(self, connection: socket.socket, trainer: int, client: ZygoteClient) -> None:
         self._connection = connection
@@ -70,7 +70,7 @@ class Supervisor:
                 return
             # Outcomes go back a few at a time: each message wakes a thread of the trainer.
             for number, program, packed in tasks:
-                outcome = self._judge(program, packed)  # may send, and so replace, what is done so far
+                outcome = self._judge(program, packed)  # may send the outcomes so far, and so replace the list
                 self._limits.stop_clocks()
                 self._done.append((number, outcome))
             self._send_done()
@@ -85,7 +85,7 @@ class Supervisor:
             self._done, self._sent_at = [], now
 
     def _connect(self, settings: ZygoteSettings) -> ZygoteClient:
-        """A client with a further zygote, for a compiler, a runtime or checkers; errors as of ``ZygoteClient``."""
+        """Make a client with a further zygote, for a compiler, runtime or checkers; raise as ``ZygoteClient`` does."""
         self._limits.lift_memory()
         return self._register_client(ZygoteClient(settings, self._connection.fileno(), self._trainer))
 
@@ -109,13 +109,13 @@ class Supervisor:
         except KilledFromOutside:
             reason = KILLED
         except (MemoryError, ReadsTooLong) as error:
-            # Before any program ran, only the tests can have taken it.
+            # Before any program ran, only the tests can have taken so much.
             by_program = self._limits.has_content
             verdict = Verdict.OUTPUT_LIMIT if by_program else Verdict.INFRASTRUCTURE_FAILURE
             what = "what the program wrote cannot be read" if by_program else "the tests use too much memory or time"
             reason = Outcome(verdict, stderr=f"{what}: {error!r}")
         except Exception:
-            # It must neither look like a fault of the program at once, nor be one that a program may choose.
+            # This must neither be the program's fault the first time, nor be an outcome that a program may choose.
             reason = f"its judge raised {traceback.format_exc()[-2000:]}"
         self._limits.stop_clocks()
         for client in self._clients:
@@ -136,10 +136,10 @@ class Supervisor:
 
 
 def main() -> None:
-    """Entry point of the supervisor's process: ``argv`` is the descriptor of the connection."""
+    """Entry point of the supervisor's process: ``argv`` holds the descriptor of the connection."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     libc.prctl(PR_SET_NAME, b"lit_rl-judge", 0, 0, 0)
-    set_oom_score(500)  # after programs, before the trainer
+    set_oom_score(500)  # killed after programs, before the trainer
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no other process of this user may read the expected values
     trainer = os.pidfd_open(os.getppid())
     watch_for_hang_up(connection.fileno(), trainer)

@@ -1,13 +1,13 @@
-"""The clocks of a long job. Runs in the supervisor, which alone can see them all.
+"""The clocks of a long job, in the supervisor, which alone can see all of them.
 
 Two clocks end a program. One counts its CPU seconds, for each case. A case ends when its answer arrives; answers
 cannot be taken back, so we need not ask the program how far it is. The other clock is for programs that sleep: it
 counts the time in which none of the job's processes ran or waited for a core, so that neither a slow nor a crowded
-machine ends a program that computes. All cases of a row share one allowance of that, but for a second in each: a wait
-of which the kernel told too late looks like sleep.
+machine ends a program that computes. All cases of a row share one allowance of sleep, besides a second for each case:
+a wait that the kernel reports too late looks like sleep.
 
-A look at the clocks is one at the memory, too: what the kernel limits is address space, or private memory that can be
-written to, and a program can hold other memory besides.
+Each look at the clocks is also a look at the memory, because the kernel only limits address space, or private memory
+that can be written to, and a program can hold other memory besides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from lit_rl.execution.interface import WALL_SLACK_SECONDS, wall_limit
 from lit_rl.execution.zygote.zygote import MEMORY_IS_FULL, OUT_OF_CPU, OUT_OF_WALL
 
-# Time spent waiting for a core counts up to this many times the CPU time used: this many may want one core.
+# Time spent waiting for a core counts up to this multiple of the CPU time used: this many programs may want one core.
 _MAX_WAITING = 100.0
 _WINDOW_SECONDS = 1.0
 _MAX_PROCESSES, _MAX_THREADS = 64, 64
@@ -40,14 +40,14 @@ class SleepTotal:
 
 
 class Watch:
-    """Watches a job that takes longer than a moment.
+    """Watch over a job that takes longer than a moment.
 
     Args:
         case_seconds: CPU seconds of one case.
-        num_cases: cases that the job answers, one line each.
+        num_cases: number of cases that the job answers, one line each.
         answers: memfd that the answers of several cases are written to.
-        memory_bytes: most that may be resident of one process.
-        sleep_total: of the program's jobs under one check; by default this is its only one.
+        memory_bytes: most resident memory that one process may have.
+        sleep_total: seconds slept in the program's jobs under one check; by default, this is the only job.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Watch:
         self._charged += seconds
 
     def exceeded_limit(self) -> int | None:
-        """The limit that the job has exceeded, or ``None``."""
+        """Return the limit that the job has exceeded, or ``None``."""
         if self._clocks is None:
             return None
         cpu, slept = self._clocks.cpu_and_slept_seconds()
@@ -101,20 +101,20 @@ class Watch:
             return OUT_OF_WALL
         self._sleep_total.slept_seconds = self._slept_before + max(0.0, slept - WALL_SLACK_SECONDS)
         if self._answers is not None and self._answers.count() > self._num_answers:
-            # Read after counting: the running case began before, so it is never charged for time of another.
+            # Clocks are read after counting: the running case began before, so it is never charged for another case.
             self._num_answers = self._answers.count()
             self._case_began, self._slept_before = self._clocks.cpu_and_slept_seconds(), self._sleep_total.slept_seconds
             return None
         return OUT_OF_CPU if self._charged + cpu > self._case_seconds else None
 
     def void_changed_answers(self) -> None:
-        """Remove all answers if counted ones were changed later: that makes the clocks of the cases meaningless."""
+        """Remove all answers if counted answers were changed later, which makes the clocks of the cases meaningless."""
         if self._answers is not None:
             self._answers.void_if_changed()
 
 
 class _AnswerCount:
-    """Counts the lines in a memfd, reading on from where the last look ended."""
+    """Counter of the lines in a memfd that reads on from where the last look ended."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -140,14 +140,14 @@ class _AnswerCount:
 class _Clocks:
     """CPU seconds of processes, and the seconds in which they neither ran nor waited for a core.
 
-    Read in windows of a second or so: the kernel tells of a wait when it is over.
+    The clocks are read in windows of about a second, because the kernel reports a wait only when it is over.
     """
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._pids = list(pids)
         self._cpu_of: dict[int, float] = {}
         self._paused: float | None = None
-        # Until this window: seconds slept, those of them in the window before, and seconds credited.
+        # Before this window: seconds slept in all, seconds slept in the last window, and seconds credited.
         self._slept = self._slept_last = self._credited = 0.0
         self._covered = 0.0  # seconds of this window in which a thread may have waited
         self._began = self._read_at = time.monotonic()
@@ -155,7 +155,7 @@ class _Clocks:
         self._waited = self._waited_before = self._waited_by_thread()
 
     def cpu_and_slept_seconds(self) -> tuple[float, float]:
-        """CPU seconds in all, and seconds slept since the watch began."""
+        """Return the CPU seconds in total, and the seconds slept since the watch began."""
         now, cpu = time.monotonic(), self._cpu_now()
         ran = cpu - self._cpu
         claimed, longest = self._waits(now - self._read_at, ran)
@@ -171,10 +171,10 @@ class _Clocks:
         return cpu, slept
 
     def _waits(self, passed: float, ran: float) -> tuple[float, float]:
-        """Seconds of this window in which threads waited for other programs, at most; the longest that one waited.
+        """Return the most seconds of this window in which threads waited for other programs, and the longest wait.
 
         Time counts once, however many threads waited. While one of the job's own threads ran, the others may have
-        waited for it: that is deducted, lest threads that wake together buy time with it.
+        waited for it. That time is deducted, so that threads gain no time by waking together.
         """
         alive = self._waited_by_thread()
         reported = _increase(self._waited, alive)
@@ -185,7 +185,7 @@ class _Clocks:
         return sum(waits.values()) - others * ran, max(waits.values(), default=0.0)
 
     def max_resident_bytes(self) -> int:
-        """Memory of the process that holds most, whatever may be done with it."""
+        """Return the memory of the process that holds most, whatever kind of memory that is."""
         most = 0
         for pid in self._cpu_of:
             with contextlib.suppress(OSError, ValueError, IndexError):
@@ -202,14 +202,14 @@ class _Clocks:
             self._paused = None
 
     def _cpu_now(self) -> float:
-        """CPU seconds of all processes; one that has ended keeps its last value."""
+        """Return the CPU seconds of all processes; a process that has ended keeps its last value."""
         for pid in _with_descendants(self._pids):
             with contextlib.suppress(OSError):
                 self._cpu_of[pid] = time.clock_gettime(~pid << 3 | 2)
         return sum(self._cpu_of.values())
 
     def _waited_by_thread(self) -> dict[str, float]:
-        """Seconds that each thread has waited for a core since it began; none where the kernel does not tell."""
+        """Return the seconds that each thread has waited for a core so far; empty if the kernel reports none."""
         waited = {}
         for pid in self._cpu_of:
             with contextlib.suppress(OSError, ValueError, IndexError):
@@ -220,12 +220,12 @@ class _Clocks:
 
 
 def _increase(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """Return the increase of each number; one that another thread took over starts anew."""
+    """Return the increase for each thread number; a number that another thread took over starts anew."""
     return {thread: max(0.0, total - before.get(thread, 0.0)) for thread, total in now.items()}
 
 
 def _with_descendants(pids: Sequence[int]) -> list[int]:
-    """Processes and all that they started, which only a compiler does."""
+    """Return processes and all processes that they started; only a compiler starts any."""
     found = list(pids)
     for pid in found:  # grows as we go
         with contextlib.suppress(OSError, ValueError):
@@ -235,7 +235,7 @@ def _with_descendants(pids: Sequence[int]) -> list[int]:
 
 
 def _pid_of(descriptor: int) -> int:
-    """The process of a descriptor, in this process's namespace; -1 if it is gone or unknown."""
+    """Return the process id of a descriptor, in this process's namespace; -1 if the process is gone or unknown."""
     with contextlib.suppress(OSError):
         found = re.search(r"^Pid:\s*(-?\d+)", Path(f"/proc/self/fdinfo/{descriptor}").read_text(), re.MULTILINE)
         return int(found[1]) if found else -1

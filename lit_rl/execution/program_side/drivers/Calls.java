@@ -1,5 +1,5 @@
 import java.io.FileOutputStream;
-// By name: a program's own class of such a name then hides none of these.
+// Imported by name, so that a program's own class of the same name hides none of these.
 import java.lang.Boolean; import java.lang.Byte; import java.lang.Character; import java.lang.Class;
 import java.lang.ClassNotFoundException; import java.lang.Double; import java.lang.Enum; import java.lang.Exception;
 import java.lang.Float; import java.lang.IllegalArgumentException; import java.lang.Integer;
@@ -17,7 +17,7 @@ import java.util.ArrayList; import java.util.Arrays; import java.util.Collection
 import java.util.LinkedHashSet; import java.util.LinkedList; import java.util.List; import java.util.Map;
 import java.util.Optional; import java.util.StringJoiner; import java.util.TreeMap; import java.util.TreeSet;
 
-/** Makes the calls in standard input, a line each; descriptor 3 takes a line per call. Types are those of the method. */
+/** Makes the calls in standard input, one per line, with the method's types; answers each by a line in descriptor 3. */
 class LitRlCalls {
     static class NotCarried extends RuntimeException { }
 
@@ -43,7 +43,7 @@ class LitRlCalls {
         Runtime.getRuntime().halt(0);
     }
 
-    /** The result, or the first argument after the call, of the first method of this name that takes the arguments. */
+    /** Calls the first method of this name that takes the arguments; returns its result or changed first argument. */
     static Object call(String[] header, List<?> given) throws Throwable {
         String[] parts = header[0].split("\\.");
         Throwable problem = new NoSuchMethodException("the program defines no " + header[0]);
@@ -62,13 +62,13 @@ class LitRlCalls {
                         method.setAccessible(true);
                         Object result = method.invoke(owner, values);
                         return header[1].equals("1") ? values[0] : result;
-                    } catch (InvocationTargetException error) {  // of the program
+                    } catch (InvocationTargetException error) {  // raised by the program
                         throw error;
                     } catch (Exception error) {
                         problem = error;
                     }
                 }
-            } catch (ClassNotFoundException error) { }  // an inner class, or a word of a comment
+            } catch (ClassNotFoundException error) { }  // the name is of an inner class, or a word of a comment
         throw problem;
     }
 
@@ -85,7 +85,7 @@ class LitRlCalls {
         return values.toArray();
     }
 
-    /** The first of these that is of a type, else a new object of it. */
+    /** Returns the first known object that has a type, else a new object of that type. */
     @SuppressWarnings("unchecked")
     static <T> T made(Type kind, T... known) throws Exception {
         for (T one : known) if (!(kind instanceof Class) || ((Class<?>) kind).isInstance(one)) return one;

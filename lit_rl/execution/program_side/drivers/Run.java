@@ -1,7 +1,7 @@
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
-// By name: a program's own class of such a name then hides none of these.
+// Imported by name, so that a program's own class of the same name hides none of these.
 import java.lang.Runtime;
 import java.lang.String;
 import java.lang.Throwable;

@@ -1,5 +1,5 @@
-// Makes the calls in standard input, a line each; descriptor 3 takes a line per call. Types are those of the function.
-// Few headers: a program that is using namespace std may have names of its own that others declare.
+// Makes the calls in standard input, one per line, with the function's types; answers each by a line in descriptor 3.
+// Few headers: a program that is using namespace std may declare names that further headers declare, too.
 #include <charconv>
 #include <cstdio>
 #include <cxxabi.h>
@@ -42,7 +42,7 @@ std::string text(Json &given) {
         }
         given.remove_prefix(1);
         read += known < 5 ? "\n\t\r\b\f"[known] : known == 5 ? std::stoi(std::string(given.substr(1, 4)), 0, 16) : given[0];
-        if (known == 5) given.remove_prefix(4);  // a control character: others come as they are
+        if (known == 5) given.remove_prefix(4);  // only control characters are escaped
     }
     given.remove_prefix(1);
     return read;
@@ -153,7 +153,7 @@ template <class T> void write(std::string &line, const T &value) {
 
 static std::string (*answer)(Json, bool);
 
-// The function under test: any one that can be called, or a method, for which each call has a new object.
+// The function under test: anything that can be called, or a method, which each call invokes on a new object.
 struct Function {
     template <class R, class... A> Function(R (*function)(A...)) { set<R, A...>(function); }
     template <class R, class... A> Function(R (*const *function)(A...)) { set<R, A...>(*function); }
@@ -187,7 +187,7 @@ struct Function {
     }
 };
 
-// What C++ says of an exception that ends a program.
+// Prints what C++ prints about an exception that ends a program.
 void tell() try {
     fprintf(stderr, "terminate called after throwing an instance of '%s'\n", named(*abi::__cxa_current_exception_type()).c_str());
     throw;
@@ -197,7 +197,7 @@ void tell() try {
 }
 
 int main() {
-    std::vector<std::string> lines;  // all before the first call, which may switch how standard input is read
+    std::vector<std::string> lines;  // all are read before the first call, which may switch how standard input is read
     char *line = nullptr;
     size_t room = 0;
     for (ssize_t length; (length = getline(&line, &room, stdin)) > 0;) lines.emplace_back(line, length - (line[length - 1] == '\n'));

@@ -1,4 +1,4 @@
-// Makes the calls in standard input, a line each; descriptor 3 takes a line per call. Types are those of the function.
+// Makes the calls in standard input, one per line, with the function's types; answers each by a line in descriptor 3.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 var litRlTold bool
-var litRlLetters = map[reflect.Kind]bool{} // kinds of bytes and runes that were given as texts, and are so written
+var litRlLetters = map[reflect.Kind]bool{} // kinds of bytes and runes that were given as texts and are written as texts
 
 func main() {
 	input, answers := bufio.NewReader(os.Stdin), os.NewFile(3, "")

@@ -1,4 +1,4 @@
-// Makes the calls in standard input, a line each, with the program in descriptor 4; descriptor 3 takes a line per call.
+// Makes the calls in standard input, one per line, to the program in descriptor 4; answers by lines in descriptor 3.
 (async () => {
   const fs = require("fs"), vm = require("vm"), Module = require("module");
   const file = process.argv[1], source = fs.readFileSync(4, "utf8");
@@ -31,7 +31,7 @@
   }
   exit(0);
 
-  // As Node itself finds out: what compiles as a script is one.
+  // Decides as Node itself does: a source that compiles as a script is a script.
   function isModuleSource() {
     if (!/\b(?:import|export|await)\b/.test(source)) return false;
     try {
@@ -53,7 +53,7 @@
 
   function NotCarried(reason) { this.reason = reason; }
 
-  // A name of the program: declared at its top, or exported; its only export may have no name.
+  // Finds a name of the program: declared at its top level, or exported; the only export may have no name.
   function named(name) {
     const found = litRl(name);
     if (found !== undefined && found !== builtIn) return found;
@@ -69,7 +69,7 @@
     return (...values) => object[method](...values);
   }
 
-  // JSON as Python reads it: with NaN and infinities.
+  // Writes JSON as Python reads it: with NaN and infinities.
   function text(value, depth) {
     if (value === null || value === undefined) return "null";
     if (["boolean", "number", "bigint"].includes(typeof value)) return `${value}`;

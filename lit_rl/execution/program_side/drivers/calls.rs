@@ -1,11 +1,11 @@
-// Makes the calls in standard input, a line each; descriptor 3 takes a line per call. Types are those of the function.
+// Makes the calls in standard input, one per line, with the function's types; answers each by a line in descriptor 3.
 #![allow(warnings, unsafe_code)]
 mod lit_rl {
     use std::any::type_name;
     use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, LinkedList, VecDeque};
     use std::{fmt::Debug, fs::File, hash::Hash, io::{stdin, Write}, mem::ManuallyDrop, os::unix::io::FromRawFd, panic, str::FromStr};
 
-    /// What JSON holds. What a value borrows is never freed.
+    /// A value that JSON can hold. Data that a value borrows is never freed.
     pub trait Value: Sized {
         fn read(given: &mut &str) -> Self;
         fn text(&self) -> String;
@@ -15,7 +15,7 @@ mod lit_rl {
         panic!("an argument is no {}: {}", type_name::<T>(), given.chars().take(40).collect::<String>())
     }
 
-    /// Return whether the rest begins like this, and go on behind it if so.
+    /// Returns whether the rest begins with `beginning`; if so, moves on behind it.
     fn takes(given: &mut &str, beginning: &str) -> bool {
         let left = given.trim_start_matches([' ', ',', ':']);
         *given = left.strip_prefix(beginning).unwrap_or(left);
@@ -115,7 +115,7 @@ mod lit_rl {
                 'r' => '\r',
                 'b' => '\u{8}',
                 'f' => '\u{c}',
-                // A control character: others come as they are.
+                // Only control characters are escaped.
                 'u' => u8::from_str_radix(&left.by_ref().take(4).collect::<String>(), 16).ok()?.into(),
                 other => other,
             }),
@@ -176,4 +176,4 @@ mod lit_rl {
 }
 
 include!("program.rs");
-fn main() { lit_rl::run(ENTRY) }  // not generic, and of types that JSON holds
+fn main() { lit_rl::run(ENTRY) }  // the function must not be generic, and JSON must hold its types

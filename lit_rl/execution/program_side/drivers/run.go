@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Run runs tests as parts of one, which waits for the parallel ones; testing.Main itself does not come back.
+// Run runs tests as parts of one test, which waits for its parallel parts; testing.Main itself does not return.
 func Run(tests []testing.InternalTest) {
 	all := func(t *testing.T) {
 		if t.Run("tests", func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Runs the program in descriptor 4, of which tests may be a part.
-(() => {  // the names of a script at the top are the program's, too
+// Runs the program in descriptor 4; tests may be a part of the program.
+(() => {  // the program would see names at the top of this script
 const fs = require("fs"), vm = require("vm"), Module = require("module");
 const [file, mode] = process.argv.slice(1), source = fs.readFileSync(4, "utf8");
 fs.closeSync(4);
@@ -15,13 +15,13 @@ if (mode === "parse") {
   if (isModule) {
     const meta = `({url: "file:///${file}", filename: "/${file}", dirname: "/"})`;  // a text has no address of its own
     const named = `${source.replace(/\bimport\.meta\b/g, meta)}\n//# sourceURL=`;
-    import("data:text/javascript," + encodeURIComponent(named) + main.filename);  // which errors name
+    import("data:text/javascript," + encodeURIComponent(named) + main.filename);  // errors name this file
   } else {
     main._compile(source, main.filename);
   }
 }
 
-// As Node itself finds out: what compiles as a script is one.
+// Decides as Node itself does: a source that compiles as a script is a script.
 function isModuleSource() {
   if (!/\b(?:import|export|await)\b/.test(source)) return false;
   try {
@@ -32,7 +32,7 @@ function isModuleSource() {
   }
 }
 
-// Tests use these without asking; the pass is sent when nothing is left to do, if no assert failed.
+// Tests use these names without importing them. If no assert failed, the pass is sent when nothing is left to do.
 function prepareTests() {
   const assert = require("assert");
   let failed = false;

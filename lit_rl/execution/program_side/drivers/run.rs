@@ -3,7 +3,7 @@ mod lit_rl_tests {
 #[allow(unused_imports)]
 use super::*;
 TESTS
-/// Sends the pass; by its name the last test.
+/// Sends the pass; its name makes it the last test.
 #[test]
 fn zzzz_send() {
     let pass = ::std::io::stdin().lines().next().unwrap().unwrap();
