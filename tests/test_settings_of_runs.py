@@ -168,7 +168,7 @@ def test_a_rate_that_moves_weights_by_more_than_they_are_is_told(
     optimizer: str, rate: float, told: int, recwarn: pytest.WarningsRecorder, tmp_path: Path
 ) -> None:
     go_on(tmp_path, update=decay(1, rate, getattr(torch.optim, optimizer)))  # which begins with a third of it
-    line = f"the learning rate is {rate:g}, and {optimizer} moves a weight by about that much in each update: lower it"
+    line = f"the learning rate is {rate:g}, and {optimizer} moves a weight by about that much in each update: lower"
     assert sum(line in str(one.message) for one in recwarn) == told
 
 

@@ -1,11 +1,11 @@
-"""Advantages: what a completion or a token was worth beyond what was expected of it.
+"""Advantages: how much more a completion or a token was worth than expected.
 
-A kind of advantage is a class whose method is the formula. Row advantages compare one score per completion, with those
-of its group or of the whole rollout; token advantages come from rewards and a critic's values.
+A kind of advantage is a class whose method is the formula. Row advantages compare the score of each completion with the
+scores of its group or of the whole rollout; token advantages come from rewards and a critic's values.
 
 Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens. A score is a row's reward or,
-in GDPO, the value of one reward term. A row that is not valid could not be judged (the sandbox failed, not the
-program): it leaves the baseline and gets advantage 0, and its entry in the scores never matters, not even NaN.
+in GDPO, the value of one reward term. A row is not valid if it could not be judged (the sandbox failed, not the
+program). Such a row leaves the baseline and gets advantage 0; its score never matters, even if it is NaN.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 Normalize = Literal["std", "batch_std", "mean", "none"]
-"""Divisor of centred scores: their standard deviation (n - 1), that of the rollout's scores, their mean, or none."""
+"""Divisor of centred scores: the group's standard deviation (n - 1), the rollout's, the group's mean, or none."""
 
 
 class RowAdvantages(TypedArguments, ABC):
@@ -53,11 +53,11 @@ class RowAdvantages(TypedArguments, ABC):
     """
 
     smallest_group: ClassVar[int] = 1
-    """Completions of one problem that it takes to compare. Rows of smaller groups get advantage 0."""
+    """Smallest number of completions of one problem that can be compared. Rows of smaller groups get advantage 0."""
 
     sum_over_ranks: SumOverRanks = staticmethod(lambda local: local)
-    """Sums a small tensor over all ranks, for formulas that look at the whole rollout; every rank calls it equally
-    often. The module that uses the object sets it; outside a run the rows given are all there are."""
+    """Function that sums a small tensor over all ranks, for formulas that look at the whole rollout; all ranks call it
+    equally often. The module that uses this object sets it. Outside a run, the given rows are all rows."""
 
     @abstractmethod
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
@@ -66,15 +66,15 @@ class RowAdvantages(TypedArguments, ABC):
         Args:
             scores: [N] reward units, minus the KL if that is subtracted from the reward.
             valid: [N] bool; False for rows without a score of their own, whose advantage must be 0.
-            group_ids: [N] int64; rows with the same number answer the same prompt. They need not be adjacent, nor need
-                groups have the same size; :func:`lit_rl.math.masking.to_table` makes a table of them.
+            group_ids: [N] int64; rows with the same number answer the same prompt. Rows of a group need not be
+                adjacent, and groups may differ in size; :func:`lit_rl.math.masking.to_table` makes a table of the rows.
 
         Returns:
-            [N].
+            [N] advantages.
         """
 
     def __call__(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """:meth:`advantages`, checked, with 0 for rows of groups that are too small."""
+        """Return the checked result of :meth:`advantages`, with 0 for rows of groups that are too small."""
         num_bad = int((valid & ~torch.isfinite(scores)).sum())
         if num_bad:
             raise UsageError(
@@ -86,7 +86,7 @@ class RowAdvantages(TypedArguments, ABC):
         return result.masked_fill(too_small, 0.0) if self.smallest_group > 1 else result
 
     def _require_one_per_row(self, method: str, result: Tensor, scores: Tensor) -> Tensor:
-        """Check what a method returned: one number for all rows would be spread over them without a word."""
+        """Raise unless a method returned one number per row: a single number would silently be spread over all rows."""
         shape = getattr(result, "shape", None)
         if shape != scores.shape:
             got = short_repr(result) if shape is None else f"{tuple(shape)}"
@@ -122,15 +122,15 @@ class Baseline(RowAdvantages):
 
     @abstractmethod
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`.
+        """Return the expected scores [N], in reward units; the arguments are those of :meth:`advantages`.
 
-        For ``REINFORCE`` a row's own score must not be part of it: a reward-to-go that is discounted, or spread
-        over tokens, may hold less of the score than the baseline does, which reverses the gradient. NaN where there is
-        nothing to compare with.
+        For ``REINFORCE`` a row's own score must not be part of its expected score: a reward-to-go that is discounted,
+        or spread over tokens, may hold less of the score than the baseline does, which reverses the gradient. The
+        result is NaN for a row that has nothing to be compared with.
         """
 
     def checked_expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] :meth:`expected`, checked."""
+        """Return the checked result [N] of :meth:`expected`."""
         return self._require_one_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ class Baseline(RowAdvantages):
 
 
 class NoBaseline(Baseline):
-    """Nothing is expected: the bare score (``rewards`` in the lecture)."""
+    """Baseline of 0: the advantage is the bare score (``rewards`` in the lecture)."""
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         return torch.zeros_like(scores)
@@ -147,7 +147,7 @@ class NoBaseline(Baseline):
 
 @dataclass(eq=False)
 class GroupMean(Baseline):
-    """Mean of the completions of the same problem (GRPO), so that no critic is needed.
+    """Mean reward of the completions of the same problem (GRPO), so that no critic is needed.
 
         A_i = (r_i - mean r) / (std r + eps)        over the valid rows of the group, std with n - 1
 
@@ -155,11 +155,11 @@ class GroupMean(Baseline):
     all groups, so that a single pass or a single failure in a group is not magnified.
 
     With ``mean`` this is MaxRL, for rewards of at least 0: A_i = (r_i - mean r) / mean r, and 0 where no row of the
-    group earned anything. For rewards of 0 and 1 its expected gradient is that of log p, expanded to order n - 1 in the
-    failure rate: -sum over k < n of (1 - p)^k / k, with p the pass rate. Hard problems count more than in GRPO.
+    group earned anything. For rewards of 0 and 1, MaxRL's expected gradient is that of log p, expanded to order n - 1
+    in the failure rate: -sum over k < n of (1 - p)^k / k, with p the pass rate. Hard problems count more than in GRPO.
 
-    A group whose valid scores are all equal, or that has fewer than two, gets exact zeros: otherwise 1 / eps would
-    magnify rounding in the mean. The test is equality of the numbers, never a small standard deviation.
+    A group whose valid scores are all equal, or that has fewer than two of these, gets exact zeros: otherwise 1 / eps
+    would magnify rounding in the mean. The test is equality of the numbers, never a small standard deviation.
 
     The lecture's ``centered_rewards`` is ``normalize="none"``, its ``normalized_rewards`` is ``eps=1e-5``.
 
@@ -187,7 +187,7 @@ class GroupMean(Baseline):
     eps: NonNegativeFloat = 1e-6
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] mean of the other rows of the group."""
+        """Return the mean score [N] of the other rows of each row's group."""
         above_others = LeaveOneOut(normalize="none").advantages(scores, valid, group_ids)
         counted = to_table(valid, group_ids, fill=False, columns=2)
         others = from_table(counted.sum(-1, keepdim=True) - counted.long(), group_ids)
@@ -222,15 +222,15 @@ class GroupMean(Baseline):
 
 @dataclass(eq=False)
 class LeaveOneOut(GroupMean):
-    """Mean of the other completions of the same problem (RLOO with ``normalize: none``).
+    """Mean reward of the other completions of the same problem (RLOO with ``normalize: none``).
 
         A_i = r_i - mean of the others = n / (n - 1) * (r_i - mean r)
 
-    The standard deviation is the whole group's: without a row's own score it could vanish, and the row's advantage
-    would explode.
+    The standard deviation is that of the whole group: without a row's own score the deviation could vanish, and the
+    row's advantage would explode.
 
     Args:
-        normalize: as of :class:`GroupMean`.
+        normalize: see :class:`GroupMean`.
         eps: added to the standard deviation, reward units.
 
     Source:
@@ -284,7 +284,7 @@ def decoupled_advantages(
     sum_over_ranks: SumOverRanks | None = None,
     eps: float = 1e-4,
 ) -> Tensor:
-    """Advantages of several reward terms, each compared on its own before they are summed (GDPO).
+    """Return advantages from several reward terms, each compared on its own before all are summed (GDPO).
 
         A_ik = baseline over the values of term k        normalized within the group
         A_i  = sum_k w_k A_ik
@@ -296,7 +296,7 @@ def decoupled_advantages(
 
     Args:
         values: [N, K] unweighted values of K terms.
-        weights: [K] of the terms.
+        weights: [K] weights of the terms.
         valid: [N] bool.
         group_ids: [N] int64.
         baseline: compares one term's values; :class:`GroupMean` in the paper.
@@ -304,7 +304,7 @@ def decoupled_advantages(
         eps: added to the standard deviation.
 
     Returns:
-        [N], exactly 0 for rows of groups in which each term's values are all equal.
+        [N] advantages, exactly 0 for rows of groups in which each term's values are all equal.
 
     Source:
         Liu et al. 2026, https://arxiv.org/abs/2601.05242
@@ -322,11 +322,11 @@ def decoupled_advantages(
 
 @dataclass(eq=False)
 class BatchMean(Baseline):
-    """Mean of all completions of all prompts and ranks.
+    """Mean reward of all completions of all prompts and ranks.
 
         A_i = (r_i - mean r) / (std r + 1e-6)
 
-    Simple, and blind to how hard a prompt is: an easy prompt's failure can be above the baseline.
+    This baseline is simple, and blind to how hard a prompt is: a failure on an easy prompt can be above the baseline.
 
     Args:
         normalize: divide by the standard deviation of all completions (``std``) or not (``none``).
@@ -347,14 +347,14 @@ class BatchMean(Baseline):
         return torch.where(valid, advantages, torch.zeros_like(advantages)).to(dtype_at_least_float32(scores))
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] mean of all other rows."""
+        """Return the mean score [N] of all other rows."""
         mean, _, count = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)
         of_others = mean + (mean - scores) / (count - 1).clamp(min=1)
         return torch.where(valid & (count > 1), of_others, torch.nan)
 
 
 class TokenAdvantages(TypedArguments, ABC):
-    """Advantages and the critic's targets; a subclass implements :meth:`estimate`.
+    """Estimator of advantages and of the critic's targets; a subclass implements :meth:`estimate`.
 
     Constructor arguments are what YAML gives under ``init_args``.
     """
@@ -366,7 +366,7 @@ class TokenAdvantages(TypedArguments, ABC):
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Estimate advantages and returns, these from unwhitened advantages; the module whitens afterwards.
+        """Estimate advantages and returns; the module whitens the advantages after the returns were made from them.
 
         Args:
             token_rewards: [N, T] reward units, minus the KL if that is subtracted from the reward. No gradient.
@@ -388,13 +388,13 @@ class GAE(TokenAdvantages):
         A_t      = delta_t + gamma * gae_lambda * A_{next t}
         return_t = A_t + V_t                             the A of critic_lambda
 
-    After a completion's last token V is its bootstrap value. Tokens that the mask leaves out are stepped over.
+    After the last token of a completion, V is its bootstrap value. Tokens that the mask leaves out are stepped over.
 
     Args:
         gamma: discount per token; 1 for rewards that judge the whole program.
         gae_lambda: 1 trusts the rewards alone, 0 the next value. Below 1 a reward at the end of a completion hardly
             reaches its beginning: 0.95 ** 200 is 3.5e-5.
-        critic_lambda: lambda of the critic's targets; ``None`` for the same.
+        critic_lambda: lambda of the critic's targets; ``None`` for ``gae_lambda``.
         whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
 
     Source:
@@ -425,10 +425,10 @@ class GAE(TokenAdvantages):
     def _discounted_errors(
         self, rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor, gae_lambda: float
     ) -> Tensor:
-        """[N, T] discounted sums of the critic's errors."""
+        """Return discounted sums [N, T] of the critic's errors."""
         next_value = bootstrap_values.detach().to(rewards.dtype)
         next_advantage = torch.zeros_like(next_value)
-        # Rewards are float32 whatever the policy's dtype: the wider of the two, or values would lose digits.
+        # Rewards are float32 whatever the policy's dtype. The wider dtype is taken, or values would lose digits.
         advantages = torch.zeros_like(rewards, dtype=torch.promote_types(rewards.dtype, values.dtype))
         for t in reversed(range(rewards.shape[1])):
             here = mask[:, t]

@@ -41,7 +41,7 @@ class JSD(Divergence):
     Args:
         beta: weight of the teacher in the mean M, from 0 to 1.
         temperature: temperature of both distributions; ``None`` for the sampler's.
-        clip: a token whose divergence is larger (nats) counts as this much and has no gradient; ``None`` for no clip.
+        clip: largest divergence of a token, nats; larger ones count as ``clip``, without gradient; ``None``: no clip.
 
     Source:
         Agarwal et al. 2023 (GKD), eq. 1, https://arxiv.org/abs/2306.13649; reverse: Gu et al. 2023 (MiniLLM),
@@ -58,11 +58,11 @@ class JSD(Divergence):
     clip: PositiveFloat | None = None
 
     def __call__(self, policy: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
-        """Divergence of each token.
+        """Return the divergence of each token.
 
         Args:
             policy: [n, V] logits. Carries the gradient.
-            teacher: [n, V'] logits. No gradient. Where one vocabulary is padded to more entries, those are left out.
+            teacher: [n, V'] logits. No gradient. Entries by which one vocabulary is longer than the other are left out.
             temperature: the sampler's.
 
         Returns:
@@ -76,7 +76,7 @@ class JSD(Divergence):
         return found if self.clip is None else found.clamp(max=self.clip)
 
     def between(self, policy: Tensor, teacher: Tensor) -> Tensor:
-        """[n] nats from two log-distributions [n, V], each of which sums to 1; the policy's carries the gradient."""
+        """Return the divergence [n], nats, of normalized log-distributions [n, V]; ``policy`` carries the gradient."""
         if self.beta == 0:
             return _kl(teacher, policy)
         if self.beta == 1:
@@ -88,12 +88,12 @@ class JSD(Divergence):
 
 @dataclass(frozen=True)
 class SampledReverseKL(Divergence):
-    """The reverse KL from the sampled token alone, as an advantage that is added to the reward's.
+    """The reverse KL from the sampled token alone, as an advantage that is added to the reward's advantage.
 
         A = log P(token) - log Q(token)
 
-    On-policy the expected policy gradient of this advantage is that of minus the reverse KL. The teacher gives one
-    number per token, and the objective's loss, with ratio and clip, learns from the advantage.
+    On-policy, the expected policy gradient of this advantage is the gradient of minus the reverse KL. The teacher gives
+    one number per token, and the objective's loss, with ratio and clip, learns from the advantage.
 
     Args:
         clip: largest size of an advantage, nats; ``None`` for no clip.
@@ -109,11 +109,11 @@ class SampledReverseKL(Divergence):
     clip: PositiveFloat | None = None
 
     def advantages(self, logprobs: Tensor, teacher_logprobs: Tensor) -> Tensor:
-        """[N, T] nats from the log-probabilities [N, T] of the sampled tokens; no gradient."""
+        """Return advantages [N, T], nats, from the log-probabilities [N, T] of the sampled tokens; no gradient."""
         gap = (teacher_logprobs - logprobs).detach()
         return gap if self.clip is None else gap.clamp(-self.clip, self.clip)
 
 
 def _kl(first: Tensor, second: Tensor) -> Tensor:
-    """[n] nats from the first log-distribution to the second."""
+    """Return KL(first || second) [n], nats, of two log-distributions [n, V]."""
     return (first.exp() * (first.clamp(min=_MASKED_LOGPROB) - second.clamp(min=_MASKED_LOGPROB))).sum(-1)

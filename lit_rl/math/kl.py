@@ -1,4 +1,4 @@
-"""KL estimates of the policy from the reference, per token, and the penalty made of them.
+"""Estimates of the policy's KL to the reference, per token, and the reward penalty made from these estimates.
 
 Letters: N completions, T completion tokens. All estimates are in nats and are about tokens that the policy
 sampled.
@@ -20,11 +20,11 @@ LOG_RATIO_LIMIT = 20.0
 """Log-ratios (nats) are clamped to +- this before anything else, so that exp stays finite in float32."""
 
 K3_LOG_RATIO_LIMIT = 3.0
-"""k3 grows like r: above this log-ratio (r = 20) its value stays, and the gradient of plain k3 is 0."""
+"""k3 grows like r: above this log-ratio (r = 20) the value of k3 stays constant, and the gradient of plain k3 is 0."""
 
 
 def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_logprobs: Tensor | None = None) -> Tensor:
-    """Estimate of KL(policy || reference) from one sampled token each.
+    """Estimate KL(policy || reference) from one sampled token per entry.
 
         log r = clamp(ref_logprobs - logprobs, -20, 20)
         k1 = -log r                    unbiased, can be negative
@@ -33,12 +33,12 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
         k3_weighted = w * k3,  w = exp(clamp(logprobs - old_logprobs, -20, 20))
 
     As a number to report, use k1 or k3. Subtracted from a reward, k1 gives the gradient of KL(policy || reference); k2
-    and k3 give nearly none close to the reference and the wrong direction far from it. As a loss to differentiate,
-    on-policy: k1 gives **zero**, k2 the gradient of KL(policy || reference), k3 that of the *forward* KL(reference ||
-    policy), and k3_weighted that of KL(policy || reference), for tokens of the policy and of the old policy alike.
+    and k3 give nearly no gradient close to the reference and a wrong one far from it. As an on-policy loss, k1 gives
+    **zero**, k2 the gradient of KL(policy || reference), k3 that of the *forward* KL(reference || policy), and
+    k3_weighted that of KL(policy || reference), for tokens of the policy and of the old policy alike.
 
-    The gradient of w * k3 is w * k1 * grad(logprobs): what grows like r cancels. It is computed in this form, so the
-    clamp of k3, which limits the value, does not touch it. Past a clamp at 20 the gradient is 0.
+    The gradient of w * k3 is w * k1 * grad(logprobs): what grows like r cancels. The gradient is computed in this form,
+    so the clamp of k3, which limits the value, does not touch the gradient. Past a clamp at 20 the gradient is 0.
 
     Args:
         logprobs: any shape, nats, of the sampled tokens under the policy. May carry the gradient.
@@ -67,7 +67,7 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
         case "k2":
             return 0.5 * log_ratio.square()
         case "k3":
-            # Only the side that explodes: where the policy is far above the reference the pull back stays.
+            # Clamp only the side that explodes: where the policy is far above the reference, the pull back stays.
             log_ratio = log_ratio.clamp(max=K3_LOG_RATIO_LIMIT)
             # expm1 keeps the digits that exp(x) - 1 loses near 0, where k3 lives.
             return torch.expm1(log_ratio) - log_ratio
@@ -89,12 +89,12 @@ def kl_penalised_rewards(
     *,
     coef: float | Tensor,
 ) -> Tensor:
-    """Token rewards: credit minus the KL to the reference.
+    """Return token rewards: credit minus the KL to the reference.
 
         token_reward_it = credit_it - coef * k1_it     where the mask holds, else 0
 
-    Of the estimators only k1 has the gradient of the KL when it is part of a reward. Credit itself stays as it is, so
-    that what is logged as reward is the environment's.
+    Of the estimators, only k1 has the gradient of the KL when it is part of a reward. ``credit`` itself is not changed,
+    so that the logged reward is the environment's.
 
     Args:
         credit: [N, T] reward per token before KL, reward units; each row sums to its completion's reward.

@@ -1,4 +1,4 @@
-"""Log-probabilities and entropy under an output matrix, a block of the vocabulary at a time, with their own backward.
+"""Log-probabilities and entropy under an output matrix, by blocks of the vocabulary and with a backward of their own.
 
 Letters: M tokens, H hidden size, V vocabulary, B entries of the vocabulary in a block.
 """
@@ -18,13 +18,13 @@ from lit_rl.math.products import linear, matmul, suits_onednn
 
 _ROWS = 4096
 BLOCK_ON_CPU = 2**22
-"""Logits of a block at most on a CPU, whose caches are small; a trace for an accelerator lifts it."""
+"""Largest number of logits in a block on a CPU, whose caches are small; a trace for an accelerator lifts this limit."""
 _MIN_LOG_RATIO = -1e4
 
 
 @dataclass(frozen=True)
 class LinearHead:
-    """A projection of hidden states that is an output matrix and at most a scale and a soft cap.
+    """Projection of hidden states by an output matrix, with at most a scale and a soft cap after it.
 
         u = (weight @ hidden + bias) * scale
         z = cap * tanh(u / cap),  or u without a cap
@@ -42,7 +42,7 @@ class LinearHead:
     cap: float | None = None
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """Hidden states [m, H] to logits [m, V]."""
+        """Return the logits [m, V] of hidden states [m, H]."""
         return self.scale_and_cap(linear(to_weight_dtype(hidden, self.weight), self.weight, self.bias))
 
     def scale_and_cap(self, products: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ class LinearHead:
 
 
 def to_weight_dtype(hidden: Tensor, weight: Tensor) -> Tensor:
-    """Hidden states in the matrix' half precision: Mamba sums up its layers in float32."""
+    """Return hidden states in the matrix's half precision, since Mamba sums up its layers in float32."""
     is_wider = hidden.dtype == torch.float32 and weight.dtype in (torch.bfloat16, torch.float16)
     return hidden.to(weight.dtype) if is_wider else hidden
 
@@ -65,7 +65,7 @@ def to_weight_dtype(hidden: Tensor, weight: Tensor) -> Tensor:
 def head_logprobs_and_entropy(
     hidden: Tensor, head: LinearHead, targets: Tensor, temperature: float, max_logits: int, with_entropy: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Log-probability of each target and entropy of its distribution under an output matrix.
+    """Return the log-probability of each target, and the entropy of its distribution, under an output matrix.
 
     Formulas and arguments are those of :func:`lit_rl.math.logprobs.chunked_logprobs_and_entropy`; a block of
     logits has at most ``max_logits`` entries (at least one entry of the vocabulary for each row). The softmax
@@ -73,9 +73,9 @@ def head_logprobs_and_entropy(
 
     * A frozen head without soft cap or entropy computes nothing twice: the forward also sums up
       ``sum_v p_v weight_v`` [M, H], from which the gradient of each hidden state follows whatever the loss is.
-    * Otherwise the backward computes the logits of each block again, once, and turns them at once into the gradients
-      of hidden states and matrix. The gradient of a matrix is a sum over tokens, each times its gradient from the
-      loss, so it cannot begin before the loss is known. Four matrix products in place of the dense three.
+    * Otherwise the backward computes the logits of each block once more and turns them directly into the gradients of
+      hidden states and matrix. The matrix's gradient is a sum over tokens, each multiplied by its gradient from the
+      loss, so it cannot begin before the loss is known. That is four matrix products, not the dense three.
 
     Autocast applies to the matrix products, as in :func:`torch.nn.functional.linear`. Gradients of gradients raise
     ``RuntimeError``.
@@ -100,7 +100,7 @@ def head_logprobs_and_entropy(
 
 
 class _Plan(NamedTuple):
-    """The settings of a pass."""
+    """The settings of one forward and backward pass."""
 
     scale: float
     cap: float | None
@@ -111,7 +111,7 @@ class _Plan(NamedTuple):
 
     @property
     def slope(self) -> float:
-        """Derivative of a tempered logit by the matrix's product, without a cap."""
+        """Derivative of a tempered logit with respect to the matrix product, without a cap."""
         return self.scale / self.temperature
 
 
@@ -159,7 +159,7 @@ def _row_ranges(hidden: Tensor) -> Iterator[slice]:
 def _logit_blocks(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan
 ) -> Iterator[_Block]:
-    """The logits of all tokens, one range of the vocabulary after another."""
+    """Yield the logits of all tokens, one range of the vocabulary after another."""
     shape = LinearHead(weight, bias, plan.scale, plan.cap).scale_and_cap
     width = max(1, plan.max_logits // hidden.shape[0])
     with torch.autocast(hidden.device.type, enabled=False):
@@ -175,7 +175,7 @@ def _logit_blocks(
 def _forward_blocks(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of m tokens: logits of the targets, log of the softmax's sum, entropy and mean row of the matrix."""
+    """Return, for m tokens, target logits, log of the softmax's sum, entropy and mean row of the matrix."""
     wide = torch.promote_types(hidden.dtype, torch.float32)
     chosen, total, spread = hidden.new_zeros((3, hidden.shape[0]), dtype=wide).unbind()
     largest = torch.full_like(total, torch.finfo(wide).min)
@@ -202,7 +202,7 @@ def _forward_blocks(
 
 
 def _backward_blocks(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | None) -> tuple[Tensor | None, ...]:
-    """Gradients of hidden states, matrix and bias, each ``None`` where it is not wanted."""
+    """Return the gradients of hidden states, matrix and bias, each ``None`` if it is not wanted."""
     hidden, weight, bias, targets, log_total, entropy = ctx.saved_tensors
     wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
     to_hidden = torch.zeros_like(hidden, dtype=log_total.dtype) if wants_hidden else None
@@ -229,7 +229,7 @@ def _product_gradients(
     of_logprobs: Tensor | None,
     of_entropy: Tensor | None,
 ) -> Tensor:
-    """[m, B] gradients of the matrix' products, from the tokens' softmax and the loss's gradients by token.
+    """Return gradients [m, B] of the matrix products, from the tokens' softmax and the loss's gradient for each token.
 
     d log p_y / dz_v = [v = y] - p_v,   d entropy / dz_v = -p_v (log p_v + entropy)
     """
@@ -250,7 +250,7 @@ def _product_gradients(
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """``total += left @ right``, also where the total is wider than the product."""
+    """Compute ``total += left @ right``, also if the total has a wider dtype than the product."""
     with torch.autocast(total.device.type, enabled=False):
         if total.dtype == left.dtype and not suits_onednn(left, right):
             total.addmm_(left, right)

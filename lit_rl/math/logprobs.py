@@ -16,13 +16,13 @@ from lit_rl.math.linear_head import LinearHead, head_logprobs_and_entropy
 from lit_rl.math.masking import dtype_at_least_float32
 
 Projection = Callable[[Tensor], Tensor]
-"""Hidden states [m, H] to logits [m, V]: the output matrix, or more."""
+"""Function from hidden states [m, H] to logits [m, V]: the output matrix, or more."""
 
 TokenLogits = Callable[[slice], Tensor]
-"""Logits [m, V] of a range of M tokens in a flat list, computed when asked for."""
+"""Function that computes the logits [m, V] of a range of M tokens in a flat list."""
 
 Compare = Callable[[Tensor, Tensor, float], Tensor]
-"""From logits [m, V] of policy and teacher and the sampler's temperature to one number [m] per token."""
+"""Function from policy logits [m, V], teacher logits [m, V] and the sampler's temperature to a number [m] per token."""
 
 
 _CHUNK_BYTES = 2**28
@@ -30,7 +30,7 @@ _CHUNK_TOKENS = 4096
 
 
 def tokens_per_chunk(vocabulary_size: int) -> int:
-    """Tokens whose float32 logits fit in 256 MiB, at most 4,096: more makes nothing faster.
+    """Return how many tokens' float32 logits fit in 256 MiB, at most 4,096: more tokens make nothing faster.
 
     Example:
         >>> tokens_per_chunk(1_000), tokens_per_chunk(151_936)
@@ -40,7 +40,7 @@ def tokens_per_chunk(vocabulary_size: int) -> int:
 
 
 def completion_positions(num_prompt_tokens: int, num_completion_tokens: int) -> slice:
-    """Positions, on the axis of length S, of the states that predict completion tokens 0 .. T-1.
+    """Return the positions, on the axis of length S, of the states that predict completion tokens 0 .. T-1.
 
         positions P-1 .. P+T-2          state s predicts token s + 1
 
@@ -78,7 +78,7 @@ def completion_logprobs(
     chunk_tokens: int = 1024,
     with_entropy: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Log-probability of every completion token, and entropy where it was drawn, from hidden states.
+    """Return every completion token's log-probability, and the entropy where it was drawn, from hidden states.
 
     Tokens outside the mask are not projected at all; their entries are 0. See
     :func:`chunked_logprobs_and_entropy` for the formula, temperature, chunks and precision.
@@ -128,11 +128,11 @@ def logprobs_and_divergences(
     chunk_tokens: int = 1024,
     with_entropy: bool = False,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Log-probability and entropy of every completion token, and its divergence from a teacher.
+    """Return every completion token's log-probability, entropy, and divergence from a teacher.
 
-    Arguments as of :func:`completion_logprobs`, the teacher's logits of the M tokens that count, row by row, and a
-    divergence such as :class:`lit_rl.math.divergences.JSD`. The logits of policy and teacher exist for ``chunk_tokens``
-    tokens at a time; beyond one chunk they are computed again in the backward.
+    This takes the arguments of :func:`completion_logprobs` and two more: ``teacher`` gives logits of the M tokens that
+    count, row by row, and ``compare`` is a divergence such as :class:`lit_rl.math.divergences.JSD`. Logits of both
+    models exist for ``chunk_tokens`` tokens at a time; if there are more, the backward computes them again.
 
     Returns:
         logprobs [N, T], entropy [N, T] (or None) and divergences [N, T], nats, 0 outside the mask.
@@ -156,10 +156,10 @@ def logprobs_and_divergences(
 def counted_states_and_places(
     hidden: Tensor, completion_ids: Tensor, mask: Tensor
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """States that predict the tokens that count, and the places of those tokens.
+    """Return the states that predict the tokens that count, and the places of these tokens.
 
     Returns:
-        [M, H], row by row, and the row [M] and column [M] of each.
+        states [M, H], row by row, and the row [M] and column [M] of each token.
     """
     num_tokens = completion_ids.shape[1]
     states = hidden[:, completion_positions(hidden.shape[1] - num_tokens, num_tokens)]
@@ -177,19 +177,19 @@ def chunked_logprobs_and_entropy(
     chunk_tokens: int = 1024,
     with_entropy: bool = True,
 ) -> tuple[Tensor, Tensor | None]:
-    """Log-probability of each target and entropy of its distribution, a chunk of logits at a time.
+    """Return the log-probability of each target and the entropy of its distribution, a chunk of logits at a time.
 
         z        = project(hidden) / temperature
         logprob  = z[target] - logsumexp(z)
         entropy  = -sum_v p_v log p_v,   p = softmax(z)
 
-    At most ``chunk_tokens`` x V logits exist at one time; if there is only one chunk, it is kept. Beyond one chunk a
-    :class:`lit_rl.math.linear_head.LinearHead` is summed up by blocks of the vocabulary, with a backward of its
-    own; with any other ``project`` chunks of tokens are computed again in the backward. The softmax runs in float32
-    (float64 for float64 logits) whatever the model's precision. If ``project`` talks to other ranks, all ranks need
-    equally many chunks.
+    At most ``chunk_tokens`` x V logits exist at one time; if there is only one chunk, it is kept. With several chunks,
+    a :class:`lit_rl.math.linear_head.LinearHead` is summed up by blocks of the vocabulary, with a backward of its own;
+    for any other ``project``, the backward computes each chunk again. The softmax runs in float32 (float64 for float64
+    logits) whatever the model's precision. If ``project`` talks to other ranks, all ranks need equally many chunks.
 
-    The temperature must be the sampler's: samples at T = 0.5 with log-probabilities at T = 1 start with a ratio off 1.
+    The temperature must be the sampler's: samples at T = 0.5 with log-probabilities at T = 1 start with a ratio other
+    than 1.
 
     Args:
         hidden: [M, H] states that predict the targets. Carries the gradient.
@@ -224,9 +224,9 @@ def chunked_logprobs_and_entropy(
 def _map_chunks(
     compute: Callable[[Tensor, slice], tuple[Tensor, ...]], states: Tensor, chunk_tokens: int
 ) -> list[Tensor]:
-    """Results [M] of a function of some states [m, H] and their range; beyond one chunk computed again in the backward.
+    """Return the results [M] of a function of states [m, H] and their range; the backward recomputes several chunks.
 
-    An empty batch still makes one call, so that the result hangs on the graph.
+    An empty batch still makes one call, so that the result stays part of the graph.
     """
     recompute = torch.is_grad_enabled() and len(states) > chunk_tokens
     pieces = []
@@ -240,7 +240,7 @@ def _map_chunks(
 def _dense_logprobs_and_entropy(
     logits: Tensor, targets: Tensor, temperature: float, with_entropy: bool
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and entropy (or zeros) of one chunk; nothing in place, the logits may be shared."""
+    """Return log-probabilities and entropy (or zeros) of one chunk without changing the logits, which may be shared."""
     wide = logits.to(dtype_at_least_float32(logits))
     all_logprobs = torch.log_softmax(wide / temperature, dim=-1)
     logprobs = all_logprobs.gather(-1, targets[:, None]).squeeze(-1)
@@ -252,5 +252,5 @@ def _dense_logprobs_and_entropy(
 
 
 def _scatter(flat: Tensor, places: tuple[Tensor, ...], shape: torch.Size) -> Tensor:
-    """Flat values [M] back at their places in [N, T], 0 elsewhere."""
+    """Return flat values [M] at their places in a tensor [N, T], with 0 elsewhere."""
     return flat.new_zeros(shape).index_put(places, flat)

@@ -1,7 +1,7 @@
-"""Losses of tokens, and corrections: weights of tokens that older weights, or another engine, sampled.
+"""Losses of tokens, and corrections: factors for tokens that an older policy, or another engine, sampled.
 
-A loss of the policy is a class with one method, which returns one number per token, and so is a correction, a weight on
-any such loss. Mask, mean, KL and entropy are added outside, by :class:`lit_rl.modules.Objective`.
+A loss of the policy is a class with one method, which returns one number per token. A correction is such a class too;
+its numbers multiply any such loss. :class:`lit_rl.modules.Objective` adds mask, mean, KL and entropy.
 
 Letters: n rows of a micro-batch, T completion tokens. Log-probabilities are nats; a loss has the unit of the
 advantage.
@@ -70,7 +70,7 @@ class Tokens:
 
     @property
     def log_ratio(self) -> Tensor:
-        """[n, T] nats, policy over old policy, at the objective's level. Carries the gradient."""
+        """Log ratio [n, T] of policy to old policy, nats, at the objective's level; carries the gradient."""
         return log_ratio(self.logprobs, self.old_logprobs, level=self.level, mask=self.mask)
 
 
@@ -82,23 +82,23 @@ class Loss(TypedArguments, ABC):
 
     reads_sampler_logprobs: ClassVar[bool] = False
     """True if the sampler's log-probabilities are compared with the policy's. Sampling with top-k or top-p is then
-    refused, because its probabilities are spread over fewer tokens."""
+    refused, because filtered probabilities are spread over fewer tokens."""
 
     affects_every_token: ClassVar[bool] = False
     """True if tokens with advantage 0 move weights too. If not, rows without an advantage skip the forward pass."""
 
     @abstractmethod
     def token_losses(self, tokens: Tokens) -> Tensor:
-        """[n, T] loss of each token, in units of the advantage; values outside the mask do not matter."""
+        """Return the loss [n, T] of each token, in units of the advantage; values outside the mask do not matter."""
 
     def metrics(self, tokens: Tokens) -> dict[str, Tensor]:
-        """Scalars to log without gradient, means over the tokens that count, such as ``policy/clip_fraction``."""
+        """Return means over the tokens that count, to log without gradient, such as ``policy/clip_fraction``."""
         return {}
 
 
 @dataclass(frozen=True)
 class PolicyGradient(Loss):
-    """Plain policy gradient: imitate each token as much as it was worth (``naive`` in the lecture).
+    """Plain policy gradient: imitate each token in proportion to its advantage (``naive`` in the lecture).
 
         loss = -A * logprobs
 
@@ -125,7 +125,7 @@ class Unclipped(Loss):
 
         loss = -ratio * A,   ratio = exp(tokens.log_ratio)
 
-    The lecture divides log-probabilities where it says ratio; this is the ratio of probabilities.
+    The ratio in the lecture divides log-probabilities; this ratio divides probabilities.
 
     Source:
         conservative policy iteration: Schulman et al. 2017, eq. 6, https://arxiv.org/abs/1707.06347
@@ -183,7 +183,7 @@ class Clipped(Loss):
         return -objective
 
     def metrics(self, tokens: Tokens) -> dict[str, Tensor]:
-        """Share of tokens whose gradient the clip removed; 0 on a rollout's first update, except for stale rows.
+        """Return the share of tokens whose gradient the clip removed; 0 on a rollout's first update but for stale rows.
 
         mean over tokens of [ratio > 1 + clip_high and A > 0] or [A < 0 and (ratio < 1 - clip_low or > dual_clip)]
         """
@@ -197,11 +197,11 @@ class Clipped(Loss):
 
 @dataclass(frozen=True)
 class CISPO(Loss):
-    """Clip the importance weight, keep every token's gradient.
+    """Policy gradient with a clipped importance weight, which keeps every token's gradient.
 
         loss = -w * A * logprobs,   w = stop_gradient(clip(ratio, 1 - clip_low, 1 + clip_high))
 
-    Unlike in the clipped surrogate, no token loses its gradient: those made likelier are still trained.
+    Unlike in the clipped surrogate, no token loses its gradient: tokens that became likelier are still trained.
 
     Args:
         clip_high: distance of the weight's upper bound from 1. The paper tunes it and names no value.
@@ -227,11 +227,11 @@ class CISPO(Loss):
 
 @dataclass(frozen=True)
 class ImportanceSampling(Loss):
-    """Policy gradient with plain importance weights p / q, q being what the sampler itself reported (TIS with a cap).
+    """Policy gradient with plain importance weights p / q, where the sampler itself reported q (TIS with a cap).
 
         loss = -w * A * logprobs,   w = importance_weights(logprobs, sampler_logprobs)
 
-    Without a cap its gradient is that of -(p / q) * A; its value is not.
+    Without a cap, the gradient of this loss is that of -(p / q) * A; the value is not.
 
     Args:
         cap: largest weight; ``None`` for none.
@@ -262,17 +262,17 @@ class ImportanceSampling(Loss):
 
 
 class Correction(TypedArguments, ABC):
-    """Weights of tokens by p / q; a subclass implements :meth:`weights`.
+    """Factor for each token's loss, from p / q; a subclass implements :meth:`weights`.
 
     p is the policy's probability when a rollout's updates begin, from the training forward; q is the probability that
-    the sampler reported, with older weights or with the same weights computed in another way. The weight multiplies the
-    policy's loss of a token, whichever loss that is, and its KL to the reference; it carries no gradient. The entropy
-    is not weighted. A token that weighs nothing still counts in the mean.
+    the sampler reported, with older weights or with the same weights computed in another way. The weight multiplies a
+    token's policy loss, whichever loss that is, and the token's KL to the reference; the weight carries no gradient.
+    The entropy is not weighted. A token with weight 0 still counts in the mean.
     """
 
     @abstractmethod
     def weights(self, tokens: Tokens) -> Tensor:
-        """[n, T] weights, unitless; values outside the mask do not matter.
+        """Return weights [n, T], unitless; values outside the mask do not matter.
 
         Args:
             tokens: ``old_logprobs`` are those of p, ``sampler_logprobs`` those of q.
@@ -288,7 +288,7 @@ class TruncatedWeights(Correction):
     Args:
         cap: largest weight.
         level: ``token`` for the ratio of each token; ``sequence_product`` for that of the whole completion, which is
-            unbiased without the cap; ``sequence`` for the geometric mean of its ratios. See
+            unbiased without the cap; ``sequence`` for the geometric mean of the tokens' ratios. See
             :func:`lit_rl.math.ratios.log_ratio`.
 
     Source:
@@ -320,9 +320,9 @@ class MaskedBand(Correction):
         low: smallest weight that is kept, at most 1.
         high: largest weight that is kept, at least 1; both defaults are IcePop's.
         level: ``token`` for the ratio of each token; ``sequence_product`` for that of the whole completion;
-            ``sequence`` for the geometric mean of its ratios. See :func:`lit_rl.math.ratios.log_ratio`.
-        negative_only: drop only tokens with a negative advantage; other tokens outside the band get its nearest border
-            as weight.
+            ``sequence`` for the geometric mean of the tokens' ratios. See :func:`lit_rl.math.ratios.log_ratio`.
+        negative_only: drop only tokens with a negative advantage; other tokens outside the band get the band's nearest
+            border as weight.
 
     Source:
         IcePop: Ling Team 2025, https://arxiv.org/abs/2510.18855
@@ -360,7 +360,7 @@ class SequenceMask(Correction):
     Args:
         low: smallest mean that is kept, at most 1.
         high: largest mean that is kept, at least 1.
-        cap: weigh the tokens of a completion that is kept by p / q up to this; ``None`` weighs them all 1.
+        cap: largest weight p / q of the tokens of a completion that is kept; ``None`` gives all of them weight 1.
         negative_only: drop only tokens with a negative advantage.
 
     Source:
@@ -388,12 +388,12 @@ class SequenceMask(Correction):
 
 
 def _sampler_mismatch_weights(tokens: Tokens, cap: float | None, level: RatioLevel) -> Tensor:
-    """[n, T] p / q up to a cap, constants."""
+    """Return p / q [n, T], limited by the cap, as constants."""
     sampled = tokens.sampler_logprobs.to(tokens.old_logprobs.dtype)
     return importance_weights(tokens.old_logprobs, sampled, cap=cap, level=level, mask=tokens.mask)
 
 
 def _is_in_band(ratio: Tensor, band: MaskedBand | SequenceMask, tokens: Tokens) -> Tensor:
-    """[n, T] bool: tokens whose ratio lies in the band, or to which the band does not apply."""
+    """Return [n, T] bool: True for tokens whose ratio lies in the band, or to which the band does not apply."""
     inside = (ratio >= band.low) & (ratio <= band.high)
     return inside | (tokens.advantages >= 0) if band.negative_only else inside

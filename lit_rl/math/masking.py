@@ -1,8 +1,8 @@
 """Masked statistics, the denominator of losses, and groups of rows as rows of a table.
 
 Letters: N completions (rows), T completion tokens, padded on the right, B groups, G rows of the largest group. Masks
-are bool, True counts; a row's may have holes, where the environment spoke. Values where a mask is False never matter,
-not even NaN. Rows of a group need not be adjacent, nor need groups have the same size.
+are bool, and True counts; the mask of a row may have holes, where the environment spoke. Values where a mask is False
+never matter, even if they are NaN. Rows of a group need not be adjacent, and groups may differ in size.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from torch import Tensor
 
 
 def require_shape(like: Tensor, **tensors: Tensor) -> None:
-    """Raise unless the named tensors have the shape of another one: a broadcast one would be silently wrong."""
+    """Raise unless the named tensors have the shape of ``like``: a broadcast tensor would be silently wrong."""
     for name, tensor in tensors.items():
         if tensor.shape != like.shape:
             raise ValueError(f"{name} must be {[*like.shape]} like the values beside it, got {[*tensor.shape]}")
 
 
 def statistics_dtype(x: Tensor) -> torch.dtype:
-    """The dtype for sums of ``x``: float64 where the device has it.
+    """Return the dtype for sums of ``x``: float64 if the device supports it.
 
-    In float64 the mean of equal float32 numbers is that number itself, so that "no difference" stays
-    exactly zero however small the number that divides it afterwards.
+    In float64 the mean of equal float32 numbers is that number itself, so that "no difference" stays exactly zero,
+    however small its later divisor is.
     """
     return torch.float32 if x.device.type == "mps" else torch.float64
 
 
 def dtype_at_least_float32(x: Tensor) -> torch.dtype:
-    """Float64 for float64, else float32: scores may come as counts, and logits in half precision."""
+    """Return float64 for float64, else float32: scores may be counts, and logits may be in half precision."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
@@ -39,11 +39,11 @@ AggregateMode = Literal["token_mean", "sequence_mean", "sequence_sum", "sequence
 """Reduction of token losses to one number; see :func:`aggregate`."""
 
 SumOverRanks = Callable[[Tensor], Tensor]
-"""Sums a small tensor over all ranks and returns the total, the same on each rank."""
+"""Function that sums a small tensor over all ranks and returns the total, which is the same on each rank."""
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
-    """Mean of the entries that count; 0 where none counts.
+    """Return the mean of the entries that count; 0 if none counts.
 
         mean = sum(x * mask) / max(sum(mask), 1)
 
@@ -77,7 +77,7 @@ def masked_whiten(x: Tensor, mask: Tensor, *, sum_over_ranks: SumOverRanks | Non
         x: any shape, float. No gradient is meant to flow.
         mask: bool, shape of ``x``.
         sum_over_ranks: given a [2] and then a [1] tensor of local sums, returns the sums over all ranks. Every rank
-            calls it twice, even one whose mask is empty. ``None`` if this tensor is all there is.
+            calls it twice, even a rank whose mask is empty. ``None`` if ``x`` is all there is.
         eps: added to the variance. Squared unit of ``x``.
 
     Returns:
@@ -100,9 +100,9 @@ def masked_whiten(x: Tensor, mask: Tensor, *, sum_over_ranks: SumOverRanks | Non
 def masked_moments(
     x: Tensor, mask: Tensor, *, sum_over_ranks: SumOverRanks | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, variance (n - 1) and count of the entries that count, over all ranks.
+    """Return the mean, variance (n - 1) and number of the entries that count, over all ranks.
 
-    Two passes, mean first: the difference of large sums of squares would lose small variances.
+    The mean gets a pass of its own: the difference of large sums of squares would lose small variances.
 
     Args:
         x: any shape, float.
@@ -130,7 +130,7 @@ def masked_moments(
 
 
 def last_token_mask(mask: Tensor) -> Tensor:
-    """Mark the last entry of each row that counts.
+    """Mark the last entry that counts in each row.
 
     Returns:
         [N, T] bool, one True per row; none in a row where nothing counts.
@@ -144,7 +144,7 @@ def last_token_mask(mask: Tensor) -> Tensor:
 
 
 def end_columns(mask: Tensor) -> Tensor:
-    """Column after the last entry of each row that counts, by position: holes are stepped over.
+    """Return the column after the last entry that counts in each row; holes before it make no difference.
 
     Returns:
         [N] int64; 0 for a row where nothing counts.
@@ -173,7 +173,7 @@ def loss_denominator(mask: Tensor, mode: AggregateMode, *, constant_tokens: int 
         constant_tokens: the constant of ``sequence_sum_constant``, usually the token limit; no other mode reads it.
 
     Returns:
-        Scalar float64 (float32 on a device without it); 0 for an empty mask. No gradient.
+        Scalar float64 (float32 on a device without float64); 0 for an empty mask. No gradient.
 
     Example:
         >>> mask = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
@@ -191,7 +191,7 @@ def loss_denominator(mask: Tensor, mode: AggregateMode, *, constant_tokens: int 
 
 
 def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denominator: Tensor | float) -> Tensor:
-    """Sum of the token losses that count, divided by the denominator of the whole update.
+    """Sum the token losses that count, and divide by the denominator of the whole update.
 
         token_mean:             sum_it m_it l_it / D                  all tokens weigh the same (DAPO)
         sequence_mean:          sum_i (mean_t l_it) / D               all completions weigh the same (GRPO)
@@ -202,7 +202,7 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
     rows gives the same gradient. DDP and FSDP average gradients over ranks: pass D / world_size there.
     D may count rows that were left out here, as when rows without a learning signal skip the forward.
 
-    An empty mask gives a 0 that is still part of the graph: a rank without a backward would stop the others.
+    An empty mask gives a 0 that is still part of the graph: a rank without a backward would stop the other ranks.
 
     Args:
         token_loss: [N, T] loss per token. Carries the gradient.
@@ -241,7 +241,7 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
 
 
 def to_table(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, columns: int = 1) -> Tensor:
-    """Values of the rows as a table with one group per row, in the order of the groups' numbers.
+    """Arrange the rows' values in a table with one table row per group, in the order of the groups' numbers.
 
     Args:
         values: [N] of any type.
@@ -266,7 +266,7 @@ def to_table(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, colum
 
 
 def from_table(table: Tensor, group_ids: Tensor) -> Tensor:
-    """Rows of a table from :func:`to_table`, in their own order again.
+    """Return the values of a table from :func:`to_table`, in the order of the rows again.
 
     Returns:
         [N].
@@ -295,7 +295,7 @@ def group_size_per_row(group_ids: Tensor) -> Tensor:
 
 
 def _table_cells(group_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Table row and column [N] of each row, and the number of rows of each group [B]."""
+    """Return the table row [N] and column [N] of each row, and the number of rows [B] of each group."""
     order = group_ids.argsort(stable=True)
     _, group, sizes = torch.unique_consecutive(group_ids[order], return_inverse=True, return_counts=True)
     starts = sizes.cumsum(0) - sizes

@@ -13,17 +13,17 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float: ...
 @overload
 def pass_at_k(num_samples: Tensor, num_correct: Tensor, k: int) -> Tensor: ...
 def pass_at_k(num_samples: int | Tensor, num_correct: int | Tensor, k: int) -> float | Tensor:
-    """Probability that at least one of k samples passes, from n samples of which c passed.
+    """Estimate the probability that at least one of k samples passes, from n samples of which c passed.
 
         pass@k = 1 - C(n - c, k) / C(n, k) = 1 - prod_{j < k} (n - c - j) / (n - j)
 
-    Unbiased, unlike 1 - (1 - c/n)^k and unlike "any of the first k". The product needs no factorials, so
-    n = 10_000 takes no longer than n = 10.
+    The estimate is unbiased, unlike 1 - (1 - c/n)^k and unlike "any of the first k". The product needs no factorials,
+    so n = 10_000 takes no longer than n = 10.
 
     Args:
         num_samples: n, one number, or [Q] int, one per problem.
         num_correct: c, like ``num_samples``, 0 <= c <= n.
-        k: samples that are looked at, 1 <= k <= n.
+        k: number of samples that are looked at, 1 <= k <= n.
 
     Returns:
         A float, or [Q] float64, each in [0, 1]. Average over problems for the benchmark's number.

@@ -1,7 +1,7 @@
 """Products of large float32 matrices on a CPU, through the faster of the two libraries that torch comes with.
 
-torch multiplies float32 matrices by MKL, which does without AVX-512 on AMD's processors. oneDNN uses it there and takes
-half the time (docs/speed.md). torch has no switch for this, so oneDNN's operator is called by its name.
+torch multiplies float32 matrices with MKL, which uses no AVX-512 on AMD's processors. oneDNN uses it there, and so
+takes half the time (docs/speed.md). torch has no switch between the two, so oneDNN's operator is called by its name.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 MIN_WEIGHTS, MIN_SIDE = 100_000, 192
-"""Smaller or thinner matrices are left to torch: they gain little, and small models round alike on all processors."""
+"""Smaller or thinner matrices are left to torch: they gain little, and small models then round alike everywhere."""
 
 
 @cache
 def onednn_is_faster() -> bool:
-    """Return True on an AMD processor with AVX-512. Nothing is timed, for a resumed run must round in the same way."""
+    """Return True on an AMD processor with AVX-512; nothing is timed, since a resumed run must round alike."""
     processors = Path("/proc/cpuinfo")
     return (
         torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # of torch
@@ -52,15 +52,15 @@ def matmul(left: Tensor, right: Tensor) -> Tensor:
 
 
 class FastLinear(nn.Linear):
-    """A linear layer that multiplies by :func:`linear`."""
+    """A linear layer that multiplies with :func:`linear`."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Inputs [..., I] to outputs [..., O]."""
+        """Return the outputs [..., O] for inputs [..., I]."""
         return linear(inputs, self.weight, self.bias)
 
 
 def use_fast_products(model: nn.Module) -> None:
-    """Make large linear layers of a model :class:`FastLinear` ones, where that is faster; weights stay as they are."""
+    """Turn a model's large linear layers into :class:`FastLinear` if that is faster; weights stay as they are."""
     if onednn_is_faster():
         for layer in model.modules():
             if type(layer) is nn.Linear and _is_large(layer.weight):
@@ -68,7 +68,7 @@ def use_fast_products(model: nn.Module) -> None:
 
 
 def suits_onednn(left: Tensor, right: Tensor) -> bool:
-    """True for large float32 matrices in a CPU's memory; sharded and fake tensors are left to torch."""
+    """Return True for large float32 matrices in a CPU's memory; sharded and fake tensors are left to torch."""
     return (
         onednn_is_faster()
         and left.device.type == "cpu"

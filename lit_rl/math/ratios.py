@@ -1,8 +1,8 @@
 """Probability ratios of tokens and completions under the policy, and the metrics to monitor them.
 
 Letters: N completions, T completion tokens. ``logprobs`` [N, T] are nats of the sampled tokens under the
-policy being trained and carry the gradient; ``old_logprobs`` are the same tokens under the old
-policy and do not.
+policy being trained and carry the gradient; ``old_logprobs`` are those of the same tokens under the old policy, without
+a gradient.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RatioLevel = Literal["token", "sequence", "sequence_product"]
 def log_ratio(
     logprobs: Tensor, old_logprobs: Tensor, *, level: RatioLevel = "token", mask: Tensor | None = None
 ) -> Tensor:
-    """Log of the ratio policy / old policy for every token, clamped to +- 20 nats.
+    """Return the log of the ratio policy / old policy for every token, clamped to +- 20 nats.
 
         token:             d_it = logprobs_it - old_logprobs_it
         sequence:          (1 / n_i) sum_t m_it d_it       GSPO; the same for all tokens of a row
@@ -30,9 +30,9 @@ def log_ratio(
 
     With ``sequence`` the gradient of entry t runs through token t alone (straight through): with one
     advantage per row this sums to GSPO's own gradient, and it allows advantages per token. With
-    ``sequence_product`` every entry carries the gradient of the whole row, so reduce it with
-    ``sequence_mean``, which makes one term per completion (``sequence_sum`` where the ratio is only a weight that
-    carries no gradient: CISPO, importance sampling). A clamped entry has no gradient.
+    ``sequence_product`` every entry carries the gradient of the whole row, so reduce the losses with ``sequence_mean``,
+    which makes one term per completion, or with ``sequence_sum`` if the ratio is only a weight without gradient (CISPO,
+    importance sampling). A clamped entry has no gradient.
 
     Args:
         logprobs: [N, T] nats. Carries the gradient.
@@ -75,7 +75,7 @@ def importance_weights(
     level: RatioLevel = "token",
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Weights p / q that correct the sampler's tokens to the policy's distribution; constants.
+    """Return constant weights p / q that correct the sampler's tokens to the policy's distribution.
 
         w = min(exp(log_ratio(logprobs, sampler_logprobs)), cap)
 
@@ -86,7 +86,7 @@ def importance_weights(
         logprobs: [N, T] nats, p: the policy of the training forward.
         sampler_logprobs: [N, T] nats, q: what the sampler itself reported.
         cap: largest weight, > 0; None: only the clamp of :func:`log_ratio`.
-        level: token weights, or one per completion.
+        level: one weight per token, or one per completion.
         mask: [N, T] bool for the sequence levels.
 
     Returns:
@@ -105,7 +105,7 @@ def importance_weights(
 
 
 def approximate_kl(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tensor:
-    """Mean KL(old policy || policy) per token, for logs and for stopping early; 0 where nothing moved.
+    """Return the mean KL(old policy || policy) per token, for logs and for stopping early; 0 if nothing moved.
 
         mean over tokens of r - 1 - log r,   r = exp(logprobs - old_logprobs)
 

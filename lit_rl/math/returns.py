@@ -18,7 +18,7 @@ Truncation = Literal["bootstrap", "zero", "mask"]
 
 
 def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> Tensor:
-    """Discounted sum of the rewards from each token on.
+    """Return the discounted sum of the rewards from each token on.
 
         G_t = r_t + gamma * G_{next t}
 
@@ -49,13 +49,13 @@ def treat_truncation(
 ) -> tuple[Tensor, Tensor]:
     """Apply a treatment to completions that were cut at the token limit.
 
-        bootstrap:  they would have continued: V after the last token takes the place of their outcome
+        bootstrap:  the completion would have continued: V after its last token takes the place of its outcome
         zero:       the limit is part of the task: nothing follows
-        mask:       they are no evidence: their tokens leave the loss
+        mask:       the completion is no evidence: its tokens leave the loss
 
     Under ``bootstrap`` the rewards must not hold the outcome too: otherwise a cut row is paid twice and values have no
-    fixed point. :func:`lit_rl.rewards.token_credit.credit_before_end` leaves it out. A program that passed has its
-    outcome, wherever its completion was cut: its row counts as ended.
+    fixed point. :func:`lit_rl.rewards.token_credit.credit_before_end` leaves the outcome out. A program that passed has
+    its outcome, wherever the completion was cut: that row counts as ended.
 
     Args:
         mask: [N, T] bool.

@@ -1,8 +1,8 @@
 """Switching between the adapters of one base without touching ``requires_grad``.
 
 PEFT's own ``set_adapter`` and ``disable_adapter`` freeze and unfreeze parameters as they switch; a checkpoint
-or an optimizer that looks at ``requires_grad`` in between would see the wrong set. Here only the layers'
-choice of adapter changes, and it is restored on every way out.
+or an optimizer that looks at ``requires_grad`` in between would see the wrong set. Here only the layers' choice of
+adapter changes, and that choice is restored however the block ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CRITIC = "critic"
 @typed_dataclass
 @dataclass(frozen=True)
 class LoRA:
-    """Low-rank adapters instead of training all weights.
+    """Settings of low-rank adapters, which are trained instead of all weights.
 
     Args:
         rank: rank of the update matrices.
@@ -49,7 +49,7 @@ class LoRA:
 
 
 def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
-    """A base with the policy's adapter from a folder, to be trained further."""
+    """Return a base with the policy's adapter from a folder, to be trained further."""
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
 
@@ -57,7 +57,7 @@ def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
         if json.loads((Path(source) / ADAPTER_CONFIG).read_text()).get("megatron_config"):
             raise ValueError(
                 f"{ADAPTER_CONFIG} sets megatron_config, and PEFT would import the module that megatron_core names: "
-                "remove it"
+                "remove megatron_config"
             )
         saved = {name for name in load_peft_weights(source, device="cpu") if ".lora_" in name}
     try:
@@ -76,7 +76,7 @@ def attach_saved_adapter(base: nn.Module, home: str, source: str) -> Any:
 
 
 def lora_config(lora: LoRA, model: Any) -> Any:
-    """PEFT's configuration of an adapter for a model."""
+    """Return PEFT's configuration of an adapter for a model."""
     from peft import LoraConfig
 
     wanted, layers = lora.target_modules, dict(unwrap_peft(model).named_modules())
@@ -111,7 +111,7 @@ def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, t
 
 
 def initialisation_device() -> torch.device:
-    """Device for new weights: the CPU, so that a seed gives the same ones on every machine; meta where weights wait."""
+    """Return meta if that is torch's default device, else the CPU, where a seed gives the same weights everywhere."""
     return torch.device("meta" if torch.get_default_device().type == "meta" else "cpu")
 
 
@@ -128,16 +128,16 @@ def has_adapter(model: Any, name: str = POLICY) -> bool:
 
 @contextmanager
 def using_adapter(model: nn.Module, name: str | None) -> Iterator[None]:
-    """Inside, the model's adapter layers use adapter ``name``; ``None`` switches all adapters off.
+    """Make the model's adapter layers use adapter ``name`` inside the block; ``None`` switches all adapters off.
 
-    Gradients computed by a recomputation of activations must be taken inside as well: a checkpointed layer
-    runs again during the backward pass, with the adapter that is chosen then.
+    A backward pass that recomputes activations must run inside the block as well: it runs checkpointed layers again,
+    with the adapter that is chosen then.
     """
-    # Here, since most runs have no adapters and PEFT takes most of a second to load.
+    # Imported here, since most runs have no adapters and PEFT takes most of a second to load.
     from peft.tuners.tuners_utils import BaseTunerLayer
     from peft.utils.other import AuxiliaryTrainingWrapper
 
-    # The second kind are whole layers that an adapter trains and saves: PEFT's ``modules_to_save``.
+    # Layers of the second kind are trained and saved whole by an adapter: PEFT's ``modules_to_save``.
     layers = [layer for layer in model.modules() if isinstance(layer, BaseTunerLayer | AuxiliaryTrainingWrapper)]
     before = [(layer._active_adapter, layer._disable_adapters) for layer in layers]
     try:
@@ -152,7 +152,7 @@ def using_adapter(model: nn.Module, name: str | None) -> Iterator[None]:
 
 
 def copy_or_interpolate_adapter(model: nn.Module, source: str, target: str, share: float = 1.0) -> None:
-    """Move the weights of one adapter to those of another one of the same shape, or by a share of the way, in place."""
+    """Move adapter ``target`` to the weights of ``source``, of the same shape, or by a share of the way, in place."""
     parameters = dict(model.named_parameters())
     for name, parameter in parameters.items():
         if f".{source}." in name:
@@ -160,7 +160,7 @@ def copy_or_interpolate_adapter(model: nn.Module, source: str, target: str, shar
 
 
 def interpolate_in_place(old: Tensor, new: Tensor, share: float) -> None:
-    """Move a tensor to another one, or by a share of the way, in place."""
+    """Move tensor ``old`` to ``new``, or by a share of the way, in place."""
     if share == 1.0:
         old.copy_(new)
     else:
@@ -170,7 +170,7 @@ def interpolate_in_place(old: Tensor, new: Tensor, share: float) -> None:
 def save_adapter(model: Any, folder: Path) -> None:
     """Write the policy's adapter as a folder that ``peft`` loads.
 
-    By itself it would write into a folder below, named like the adapter.
+    PEFT itself would write into a subfolder with the adapter's name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:

@@ -40,7 +40,7 @@ from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions
 
-# Of a file's name each prompt would become that name.
+# If this were the name of a file, each prompt would become that name.
 Template = Annotated[str, Limit("a Jinja template", lambda text: "{" in text, "give its text")]
 
 
@@ -48,9 +48,9 @@ class CausalLM(Policy):
     """A causal language model: from a hub id, a local folder, a PEFT adapter folder, or from scratch.
 
     Args:
-        model: hub id, folder of a model, or folder of a PEFT adapter (its base comes with it). ``package:NAME/PATH``
-            names a folder inside an installed package. In Python also a transformers model object, which is trained
-            in place.
+        model: hub id, folder of a model, or folder of a PEFT adapter (its base is loaded too). ``package:NAME/PATH``
+            names a folder inside an installed package. In Python also a transformers model object, which is trained in
+            place.
         config: build a new model from this configuration instead (``model_type`` and its fields); vocabulary
             size and special tokens come from the tokenizer.
         tokenizer: source of the tokenizer; by default that of the model.
@@ -60,10 +60,10 @@ class CausalLM(Policy):
         dtype: type of the weights, ``float32`` or ``bfloat16``; trained weights below float32 also have float32
             masters, see :mod:`lit_rl.training.precision`.
         attention: attention implementation of transformers; ``None`` for the default of the model's family.
-        init_seed: seed of the initial weights of a model from scratch and of new adapters; by default that of
-            Lightning's ``seed_everything``, without one 0.
-        chunk_tokens: tokens whose logits are in memory at once; by default as many as fit in 256 MiB
-            of float32, at most 4,096. The backward pass of one chunk needs about three times as much.
+        init_seed: seed of the initial weights of a model from scratch and of new adapters; by default the seed of
+            Lightning's ``seed_everything``, or 0 without one.
+        chunk_tokens: tokens whose logits are in memory at the same time; by default as many as fit in 256 MiB of
+            float32, at most 4,096. The backward pass of one chunk needs about three times as much.
         share_prompts: compute a prompt once for all its completions, see :mod:`lit_rl.models.padding`; the
             numbers are the same up to rounding. ``false`` computes each row's prompt, as do sharded weights and models
             that cannot share.
@@ -103,10 +103,10 @@ class CausalLM(Policy):
         if (model is None) == (config is None):
             raise UsageError("give either model (hub id or folder) or config (a model from scratch), not both or none")
         if (model is None or given is not None) and tokenizer is None:
-            raise UsageError("a model from scratch or a model object needs tokenizer: the hub id or folder of one")
+            raise UsageError("a model from scratch or a model object needs tokenizer: give a hub id or folder")
         if quantization is not None and lora is None:
             raise UsageError("a quantized model is frozen and trains only new adapters, but lora is not set: give lora")
-        torch_dtype(dtype)  # looked at here, before a run waits for its data
+        torch_dtype(dtype)  # checked here, before a run waits for its data
         self.source = None if given is not None else model
         self._given = (given,)  # in a tuple, so that it is no part of this module before it is loaded
         self.config = config
@@ -173,13 +173,13 @@ class CausalLM(Policy):
         """Return the weights by name; raise if there are none yet, since nothing would then be trained or frozen."""
         if self.model is None:
             raise UsageError(
-                f"{type(self).__name__} has no weights yet: call its load() first (the optimizer of a run gets them by "
-                "itself: UpdateConfig(optimizer=partial(AdamW, lr=1e-6)))"
+                f"{type(self).__name__} has no weights yet: call its load() first (the optimizer of a run gets the "
+                "weights by itself: UpdateConfig(optimizer=partial(AdamW, lr=1e-6)))"
             )
         return super().named_parameters(*args, **given)
 
     def make_decoding(self) -> Decoding:
-        """Decode with a cache that shares prompts, see :class:`SharedDecoding`, or with the model's own cache."""
+        """Return a decoding with a cache that shares prompts, or with the model's own; see :class:`SharedDecoding`."""
         if self._decoding is None:
             self._decoding = SharedDecoding if can_decode_from_shared_prompts(self.model) else Decoding
         return self._decoding(self.model, self.codec)
@@ -192,11 +192,11 @@ class CausalLM(Policy):
         head: Callable[[Tensor], Any] | None = None,
         model: Any = None,
     ) -> Any:
-        """Log-probabilities and entropies [N, T] of the completions' tokens; see :meth:`Policy.forward`.
+        """Return log-probabilities and entropies [N, T] of the completions' tokens; see :meth:`Policy.forward`.
 
-        ``head`` reads the hidden states [N, 1 + T, H] instead, and ``model`` is used in place of the policy's own. A
-        critic on the policy's base, a comparison and a frozen copy are passed in here because a sharded policy gathers
-        its weights in this call.
+        ``head`` reads the hidden states [N, 1 + T, H] instead, and ``model`` is used in place of the policy's own
+        model. A critic on the policy's base, a comparison and a frozen copy are passed in here because a sharded policy
+        gathers its weights in this call.
         """
         model = self.model if model is None else model
         hidden = completion_states(model, completions, self.shares_prompts)
@@ -213,14 +213,14 @@ class CausalLM(Policy):
         )
 
     def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        """Read hidden states, which are kept; see :meth:`Policy.lazy_token_logits`. ``model`` as in :meth:`forward`."""
+        """Compute hidden states now and logits on request; see :meth:`Policy.lazy_token_logits` and :meth:`forward`."""
         model = self.model if model is None else model
         ids, mask = completions.completion_ids, completions.on_host.completion_mask
         with torch.no_grad():
             states: Tensor = self(
                 completions, head=lambda hidden: counted_states_and_places(hidden, ids, mask)[0], model=model
             )
-        # The output matrix as it is when asked: sharded weights are gathered by then.
+        # The output matrix is read when logits are requested: sharded weights are gathered by then.
         return lambda rows: output_projection(model)(states[rows])
 
     def logprobs_and_divergence(
@@ -244,7 +244,7 @@ class CausalLM(Policy):
         return found
 
     def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
-        """A frozen copy; with adapters the base without them, or a frozen adapter. See :class:`Policy`."""
+        """Return a frozen copy, or, with adapters, the base without them or under a frozen one. See :class:`Policy`."""
         if self.lora is not None or has_adapter(self.model):
             # New adapters start as zero; a loaded adapter got its frozen copy when it was loaded.
             if will_refresh and not has_adapter(self.model, REFERENCE):
@@ -255,7 +255,7 @@ class CausalLM(Policy):
         return FrozenCopy(self, self.frozen_reference, self.model)
 
     def saves_frozen(self, name: str) -> bool:
-        """Save reference adapters always (their start may be gone), and a frozen copy once it was refreshed."""
+        """Return True for reference adapters, whose start may be gone, and for a frozen copy once it was refreshed."""
         return f".{REFERENCE}." in name or (self.reference_was_refreshed and ".frozen_reference." in f".{name}")
 
     def add_reference_if_saved(self, names: Collection[str]) -> None:

@@ -29,15 +29,15 @@ from lit_rl.types import Completions
 
 
 class Critic(nn.Module, TypedArguments, ABC):
-    """V(state before token t) for every completion token, and V(state after the last one)."""
+    """Critic that predicts V(state before token t) for every completion token, and V(state after the last token)."""
 
     @abstractmethod
     def load(self, policy: Policy) -> None:
-        """Build the weights; the policy is loaded already. Calling it again does nothing."""
+        """Build the weights; the policy is loaded already, and a second call does nothing."""
 
     @abstractmethod
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        """Values.
+        """Return the values of the states before each token and after the last one.
 
         Args:
             completions: N rows.
@@ -49,15 +49,15 @@ class Critic(nn.Module, TypedArguments, ABC):
 
     @abstractmethod
     def trained_parameters(self) -> list[nn.Parameter]:
-        """Everything that learns from the value loss, even inside the policy's model."""
+        """Return all parameters that learn from the value loss, even those inside the policy's model."""
 
     def activation_context(self) -> AbstractContextManager[None]:
-        """Forward and backward passes of the critic happen inside this context."""
+        """Return the context in which forward and backward passes of the critic run."""
         return nullcontext()
 
 
 class ValueHead(nn.Linear):
-    """One linear layer to one number, starting at zero.
+    """A linear layer that outputs one number and starts at zero.
 
     Zero is the same on every rank and at every restart, and it makes the first advantages the rewards themselves
     instead of noise.
@@ -72,10 +72,10 @@ class ValueHead(nn.Linear):
 class SeparateCritic(Critic):
     """A critic with its own language model, which starts as a copy of ``model`` or of the policy's base.
 
-    Activations are computed again if those of the policy are (``gradient_checkpointing``).
+    Activations are recomputed if the policy recomputes its own (``gradient_checkpointing``).
 
     Args:
-        model: hub id or folder; ``None`` for that of the policy.
+        model: hub id or folder; ``None`` for the policy's model.
         lora: train low-rank adapters of the trunk instead of all of it.
         dtype: data type of the weights; ``None`` for the policy's.
     """
@@ -107,7 +107,7 @@ class SeparateCritic(Critic):
         output = model.get_output_embeddings().weight
         if output is not model.get_input_embeddings().weight:
             output.requires_grad_(False)
-        # Adapters are float32 on a bfloat16 trunk, and so is the head; else it is of the trunk's own type,
+        # On a bfloat16 trunk, adapters are float32, and so is the head. Without adapters the head has the trunk's type,
         # since sharding takes one type at a time.
         dtype = torch.promote_types(output.dtype, torch.float32) if self.lora else output.dtype
         self.head = ValueHead(text_config(model).hidden_size, dtype).to(output.device)
@@ -125,7 +125,7 @@ class SharedCritic(Critic):
     """The policy's frozen base with the critic's own adapter and a value head: PPO at about GRPO's memory.
 
     Args:
-        lora: shape of the critic's adapter; ``None`` takes the policy's.
+        lora: shape of the critic's adapter; ``None`` takes that of the policy's adapter.
     """
 
     def __init__(self, lora: LoRA | None = None) -> None:
@@ -156,7 +156,7 @@ class SharedCritic(Critic):
         return values, tail
 
     def activation_context(self) -> AbstractContextManager[None]:
-        """The critic's adapter is on; recomputed activations need it during the backward pass too."""
+        """Return a context with the critic's adapter on; recomputed activations need it in the backward pass too."""
         return using_adapter(self._policy[0].model, CRITIC)
 
     def trained_parameters(self) -> list[nn.Parameter]:
@@ -165,10 +165,10 @@ class SharedCritic(Critic):
 
 
 def values_and_tail_values(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tensor, Tensor]:
-    """Values from hidden states.
+    """Compute values from hidden states.
 
     Returns:
-        values [N, T] and tail values [N] (the state after the last token of each row that the policy chose).
+        values [N, T] and tail values [N], of the state after the last token that the policy chose in each row.
     """
     num_tokens = completions.completion_ids.shape[1]
     where = completion_positions(hidden.shape[1] - num_tokens, num_tokens)

@@ -1,15 +1,15 @@
-"""Decoding of causal language models of transformers from a cache of what they have read.
+"""Decoding with causal language models of transformers, from a cache of the tokens that they have read.
 
 :class:`Decoding` copies a prompt's keys and values for each row and copies all of them again with each token.
-:class:`SharedDecoding` holds them once, and rows may join others that are being written. The queries of all rows of a
-prompt are multiplied with its keys at once; each row attends to its own tokens, which it writes into a buffer, and the
-two results are weighed by their normalizers. Numbers differ by rounding.
+:class:`SharedDecoding` holds them once, and new rows may join rows that are being written. The queries of all rows of a
+prompt are multiplied with the prompt's keys together; each row attends to its own tokens, which it writes into a
+buffer, and the two results are weighted by their normalizers. The two classes differ by rounding.
 
-Shared decoding replaces the model's attention function during a step. Whether a family of models bears that is tried
+Shared decoding replaces the model's attention function during a step. Whether a family of models allows this is tested
 once, by :func:`lit_rl.models.probe.can_decode_from_shared_prompts`.
 
-Letters: B distinct prompts, P tokens of the longest, G most rows of a prompt, n rows being written, K heads of keys,
-each read by R heads of queries, D head size, V vocabulary.
+Letters: B distinct prompts, P tokens of the longest prompt, G largest number of rows of a prompt, n rows being written,
+K heads of keys, each read by R heads of queries, D head size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _NO_LIMIT = 1 << 30
 
 
 class Decoding:
-    """Rows that are written side by side, one token each at a time, from a cache of what the model has read.
+    """Rows that are written side by side, each by one token per step, from a cache of what the model has read.
 
-    A policy makes a new one for each batch of rows. :meth:`prefill` comes first; then the caller chooses a token per
-    row and appends them, again and again. Used in eval mode and without gradients. Prompts are padded on the left.
+    A policy makes a new decoding for each batch. :meth:`prefill` comes first; then the caller repeatedly chooses a
+    token per row and appends these tokens. Use it in eval mode and without gradients. Prompts are padded on the left.
     """
 
     can_join = False
@@ -66,7 +66,7 @@ class Decoding:
         Args:
             prompts: ids of B distinct prompts, none of them empty.
             copies: [n] int64 on the CPU: the prompt that each row continues.
-            max_tokens: no row writes more than this.
+            max_tokens: largest number of tokens that a row writes.
 
         Returns:
             [n, V] logits of the first token of each of these rows.
@@ -82,7 +82,7 @@ class Decoding:
         return logits[here]
 
     def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, max_tokens: int) -> None:
-        """Give each row what was read of its prompt."""
+        """Give each row the cache of its prompt."""
         self._positions = positions
         if len(copies) != len(prompt_mask) or not torch.equal(copies, torch.arange(len(copies))):
             self._cache.reorder_cache(copies.to(prompt_mask.device))
@@ -91,24 +91,24 @@ class Decoding:
         self._mask[:, : self._length] = prompt_mask[copies.to(prompt_mask.device)].long()
 
     def decode_step(self, tokens: Tensor) -> Tensor:
-        """Append a token [n] to each row; return the logits [n, V] of the tokens after them."""
+        """Append tokens [n], one to each row; return the logits [n, V] of the next tokens."""
         self._length += 1
         self._advance()
         return self._forward(tokens[:, None], self._mask[:, : self._length], self._positions[:, None])
 
     def _advance(self) -> None:
-        # A row that has ended but was not dropped yet may have used its last position; what it gets is not read.
+        # A row that has ended but was not dropped yet may have used its last position; its new logits are not read.
         self._positions = (self._positions + 1).clamp(max=self._max_positions - 1)
 
     def keep_rows(self, rows: Tensor) -> None:
-        """Keep only these of the present rows, in this order; their numbers are on the CPU."""
+        """Keep only the rows with the given numbers, in the given order; ``rows`` is on the CPU."""
         rows = rows.to(self._mask.device)
         self._cache.reorder_cache(rows)
         self._mask = self._mask[rows]
         self._positions = self._positions[rows]
 
     def end_reason(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
-        """Return the reason a row ends with its last token, if it does; token limits are the caller's."""
+        """Return the reason a row ends with its last token, if it does; the caller enforces token limits."""
         if self.codec is None:
             return None
         if ids[-1] in self.codec.eos_ids:
@@ -122,27 +122,27 @@ class Decoding:
         if self._cache is None or self._cache_name != "cache_params":  # a state that was read holds no pads to mask
             given["attention_mask"] = mask
         output = self.model(input_ids=ids, use_cache=True, **given)
-        if self._cache is None:  # families differ in the kind that the model made
+        if self._cache is None:  # families of models make different kinds of caches
             self._cache = getattr(output, self._cache_name, None)
         logits: Tensor = output.logits[:, -1]
         return logits
 
 
 _FIRST_ROOM = 32
-"""Tokens that the buffers first have room for; doubled when they are full."""
+"""Tokens that new buffers have room for; the room is doubled when the buffers are full."""
 _MAX_SLOTS = 4
-"""Prompts are shared while there are at most this many slots, B x G, per row; else one row has one prompt."""
+"""Prompts are shared while there are at most this many slots (B x G) per row; else each row has a prompt of its own."""
 _MAX_PARTS, _ROWS_OF_PART = 4, 16
-"""Rows that began at different times read their own tokens in at most this many parts, of at least this many rows."""
+"""Most parts, and fewest rows of a part, in which rows that began at different times read their own tokens."""
 _HARMLESS = {"dropout", "is_causal", "position_ids", "cache_position", "use_cache", "output_attentions"}
 _HARMLESS |= {"output_router_logits"}
 
 
 class PromptGroups:
-    """Which prompt and which columns of the buffer each row reads.
+    """Table of the prompt, and the columns of the buffer, that each row reads.
 
-    Row i is one of B x G slots, those of a prompt side by side. All rows write each new column together, so rows
-    that joined later have no earlier columns. Numbers of rows, prompts and columns are kept on the CPU.
+    Each row has one of B x G slots; the slots of a prompt are side by side. All rows write each new column together, so
+    rows that joined later have no earlier columns. Numbers of rows, prompts and columns are kept on the CPU.
     """
 
     def __init__(self, prompt_mask: Tensor) -> None:
@@ -160,7 +160,7 @@ class PromptGroups:
         self.compact(layers)
 
     def keep_rows(self, rows: Tensor, layers: Sequence[SharedLayer]) -> None:
-        """Drop the other rows, and columns that belong to none any more."""
+        """Keep these rows, and drop columns that belong to no row any more."""
         self.prompt_of_row, self.first_column = self.prompt_of_row[rows], self.first_column[rows]
         oldest = int(self.first_column.min())
         for layer in layers:
@@ -170,11 +170,11 @@ class PromptGroups:
         self.compact(layers)
 
     def begin_column(self) -> None:
-        """Every row is about to write a token."""
+        """Begin a column of the buffer; every row is about to write a token."""
         self.written += 1
         self.parts = []
         for rows, first, last in self.began:
-            bias = None  # of rows that began together
+            bias = None  # not needed by rows that began together
             if first < last:
                 columns = torch.arange(first, self.written, device=self.bias.device)
                 first_column = self.first_column[rows, None].to(self.bias.device)
@@ -184,7 +184,7 @@ class PromptGroups:
 
     def compact(self, layers: Sequence[SharedLayer]) -> None:
         """Drop prompts that no row reads, divide the rows into parts, and give each row a slot."""
-        # Of rows that began at different times the youngest, which come last, read a few columns only.
+        # If rows began at different times, the youngest rows, which come last, read only a few columns.
         columns = self.first_column.tolist()
         most = _MAX_PARTS if min(columns) < max(columns) else 1
         size = math.ceil(len(columns) / max(1, min(most, len(columns) // _ROWS_OF_PART)))
@@ -214,7 +214,7 @@ class PromptGroups:
         return by_prompt.reshape(len(self.bias), heads, self.size * repeats, size)
 
     def ungroup_to_rows(self, prompts: Tensor, repeats: int) -> Tensor:
-        """Undo :meth:`group_by_prompt`: [B, K, G * R, D] by prompt as rows [n, K, R, D]."""
+        """Undo :meth:`group_by_prompt`: return [B, K, G * R, D] by prompt as rows [n, K, R, D]."""
         count, heads, _, size = prompts.shape
         slots = prompts.view(count, heads, self.size, repeats, size).transpose(1, 2)
         return slots.reshape(count * self.size, heads, repeats, size)[self.slots]
@@ -232,7 +232,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self.values = _zeros_like_rows(like.values, 0, _FIRST_ROOM)
 
     def join(self, read: DynamicLayer, num_rows: int) -> None:
-        """Add prompts that were read just now, and rows that have written nothing."""
+        """Add prompts that were just read, and empty buffers for the rows that begin with them."""
         self.prompt_keys = _stack_prompts(self.prompt_keys, read.keys)
         self.prompt_values = _stack_prompts(self.prompt_values, read.values)
         room = self.keys.shape[-2]
@@ -240,7 +240,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self.values = torch.cat([self.values, _zeros_like_rows(self.values, num_rows, room)])
 
     def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> Any:
-        """Write a token of each row. The attention function gets the layer itself in place of keys."""
+        """Write a token of each row; the attention function gets the returned layer itself in place of keys."""
         column, room = self.groups.written - 1, self.keys.shape[-2]
         if column == room:
             self.move(slice(None), slice(room), 2 * room)
@@ -249,7 +249,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         return self, None
 
     def move(self, rows: Tensor | slice, columns: slice, room: int) -> None:
-        """Move what some rows have written in some columns into buffers with this much room."""
+        """Move the keys and values of some rows and columns into buffers with room for ``room`` tokens."""
         kept = [x[:, :, columns][rows] for x in (self.keys, self.values)]
         self.keys, self.values = (_zeros_like_rows(x, len(x), room) for x in kept)
         for buffer, x in zip((self.keys, self.values), kept, strict=True):
@@ -257,12 +257,12 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
 
 
 def _zeros_like_rows(like: Tensor, rows: int, room: int) -> Tensor:
-    """Zeros: what is masked must still be a number."""
+    """Return zeros, since masked entries must still be numbers."""
     return like.new_zeros(rows, like.shape[1], room, like.shape[-1])
 
 
 def _stack_prompts(above: Tensor, below: Tensor, value: float = 0.0) -> Tensor:
-    """[.., P, D] of some prompts above others, the shorter ones padded on the left."""
+    """Stack prompts [.., P, D] above others, with the shorter ones padded on the left."""
     width = max(above.shape[-2], below.shape[-2])
     return torch.cat([nn.functional.pad(x, (0, 0, width - x.shape[-2], 0), value=value) for x in (above, below)])
 
@@ -270,7 +270,7 @@ def _stack_prompts(above: Tensor, below: Tensor, value: float = 0.0) -> Tensor:
 def attend_to_shared_prompts(
     module: nn.Module, query: Tensor, layer: Any, _: None, mask: None, scaling: float | None = None, **more: Any
 ) -> tuple[Tensor, None]:
-    """Attention of one new token per row: query [n, heads, 1, D], output [n, 1, heads, D]."""
+    """Compute the attention of one new token per row: query [n, heads, 1, D], output [n, 1, heads, D]."""
     unknown = {name for name, value in more.items() if value is not None and name not in _HARMLESS}
     if not isinstance(layer, SharedLayer) or mask is not None or unknown:
         raise UnsupportedModelError(
@@ -294,12 +294,12 @@ def attend_to_shared_prompts(
 
 
 def _attention_and_lognorm(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Attention [.., Q, D] to some of the keys, and the logarithm [.., Q, 1] of what normalizes it."""
+    """Return attention [.., Q, D] to some of the keys, and the logarithm [.., Q, 1] of its normalizer."""
     scores = (query @ keys.mT).to(torch.promote_types(query.dtype, torch.float32))
     if bias is not None:
         scores += bias[:, None, None]
     weights = scores.softmax(-1)
-    # The largest weight is at least one by the number of keys, so its logarithm is safe.
+    # The largest weight is at least 1 / (number of keys), so its logarithm is safe.
     norm = scores.amax(-1, keepdim=True) - weights.amax(-1, keepdim=True).log()
     return weights.to(values.dtype) @ values, norm
 
@@ -308,7 +308,7 @@ _NAME = "lit_rl_shared_prompts"
 
 
 class SharedDecoding(Decoding):
-    """Rows of a causal LM of transformers whose cache is keys and values of all tokens, and nothing else."""
+    """Decoding with a causal LM of transformers whose cache holds keys and values of all tokens, and nothing else."""
 
     can_join = True
 

@@ -32,7 +32,7 @@ class UnsupportedModelError(UsageError):
 
 @contextmanager
 def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Inside, an attribute of a library's object or module has another value, where the library has no option."""
+    """Set an attribute of a library's object or module inside the block, if the library has no option for it."""
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -42,26 +42,26 @@ def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def unwrap_peft(model: Any) -> Any:
-    """The model of transformers, also where PEFT wraps it."""
+    """Return the model of transformers, also if PEFT wraps it."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def text_config(model: Any) -> Any:
-    """The configuration of the language model, also inside a multimodal one."""
+    """Return the configuration of the language model, also if that is part of a multimodal model."""
     config = unwrap_peft(model).config
     return config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
 
 
 def decoder_of(model: Any) -> nn.Module:
-    """The part of a causal LM below its output matrix."""
+    """Return the part of a causal LM below its output matrix."""
     decoder: nn.Module = unwrap_peft(model).get_decoder()
     return decoder
 
 
 def accepted_arguments(model: nn.Module) -> frozenset[str]:
-    """Names of the arguments that a model has, or hands to a decoder that has them.
+    """Return the names of the arguments that a model has, or hands to a decoder that has them.
 
-    PEFT's own ``forward`` takes anything, so the question goes to the model inside.
+    PEFT's own ``forward`` takes anything, so the model inside is examined.
     """
     inner = unwrap_peft(model)
     decoder = inner.get_decoder() if hasattr(inner, "get_decoder") else inner
@@ -76,9 +76,9 @@ def _accepted(forward: Callable[..., Any], of_decoder: Callable[..., Any]) -> fr
 
 
 def cache_argument_name(model: nn.Module) -> str:
-    """Return what a model calls the cache of what it has read, as argument and as field of its output.
+    """Return a model's name for its cache, which is both an argument and a field of its output.
 
-    From 5.24 on transformers says ``cache`` and warns about the older names; state space models had one of their own.
+    From 5.24 on transformers says ``cache`` and warns about the older names; state space models had their own.
     """
     accepted = accepted_arguments(model)
     if "cache" in accepted:
@@ -87,10 +87,10 @@ def cache_argument_name(model: nn.Module) -> str:
 
 
 def max_positions(model: Any) -> int | None:
-    """Tokens of prompt and completion that a model reads with the same positions throughout; ``None`` for any number.
+    """Return how many tokens a model reads with the same positions throughout; ``None`` for any number.
 
-    Long RoPE changes all of its frequencies once a sequence is longer than the model was first trained on. Keys that
-    are in the cache by then keep the old ones, and short rows change when batched with a long one, so rows end there.
+    Long RoPE changes all of its frequencies once a sequence is longer than the model was first trained on. Keys in the
+    cache by then keep the old frequencies, and short rows change when batched with a long one, so rows end there.
     """
     config = text_config(model)
     limits = [getattr(config, "max_position_embeddings", None), getattr(config, "max_seq_len", None)]
@@ -105,7 +105,7 @@ def max_positions(model: Any) -> int | None:
 
 
 def eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Every id that ends a completion: generation config, model config and tokenizer together."""
+    """Return every id that ends a completion, from generation config, model config and tokenizer together."""
     ids: set[int] = set()
     for owner in (getattr(model, "generation_config", None), model.config, text_config(model), tokenizer):
         value = getattr(owner, "eos_token_id", None)
@@ -117,12 +117,12 @@ def eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def output_projection(model: Any) -> Projection:
-    """The function from hidden states to logits; a :class:`LinearHead` where the output layer is just a matrix.
+    """Return the function from hidden states to logits; a :class:`LinearHead` if the output layer is just a matrix.
 
-    An output layer with adapters, hooks or quantized weights, and that of a sharded model, is called as it is.
+    An output layer with adapters, hooks or quantized weights, or of a sharded model, is called as it is.
 
     Returns:
-        From last hidden states [M, H], after the final norm, to logits [M, V] in the dtype of the output matrix.
+        Function from last hidden states [M, H], after the final norm, to logits [M, V] in the output matrix's dtype.
     """
     head, scale, cap = model.get_output_embeddings(), 1.0, None
     config = text_config(model)
@@ -143,7 +143,7 @@ def output_projection(model: Any) -> Projection:
 
 
 def is_plain_linear(layer: Any) -> bool:
-    """Return whether a layer is a linear layer of torch on plain tensors, and calling it does nothing else."""
+    """Return whether a layer is a linear layer of torch on plain tensors, and does nothing else when it is called."""
     if type(layer) not in (nn.Linear, FastLinear) or "forward" in vars(layer):
         return False
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
@@ -167,12 +167,12 @@ def check_projection(model: Any) -> None:
 
 
 def relative_gap(ours: Tensor, theirs: Tensor) -> float:
-    """Return the distance of logits [M, V] from others, as a share of the others' spread over the vocabulary."""
+    """Return the distance between logits [M, V], as a share of the spread of ``theirs`` over the vocabulary."""
     spread = theirs - theirs.mean(-1, keepdim=True)
     return float((ours - theirs).norm() / spread.norm().clamp(min=1e-20))
 
 
 def logit_tolerance(model: Any, exact: float, rounded: float) -> float:
-    """The largest gap that rounding explains: ``exact``, or ``rounded`` where some weights are below float32."""
+    """Return the largest gap that rounding explains: ``exact``, or ``rounded`` if some weights are below float32."""
     wide = (torch.float32, torch.float64)
     return exact if all(parameter.dtype in wide for parameter in model.parameters()) else rounded

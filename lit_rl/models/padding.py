@@ -2,11 +2,11 @@
 
 A prompt is computed once, forward and backward, however many completions follow it. Each distinct prompt goes through
 the model once and its keys and values are kept, with their gradients. The completions then read on, each from the keys
-and values of its own prompt. Nothing is approximated: a completion's gradient reaches its prompt through them, and the
-numbers are those of whole rows up to rounding. A completion never attends to another one, so there is no square mask
-over a group. Completions of similar length are read together, so that a single long one does not make all others as
-long. Whether a model can be read in two steps is tried when it is loaded. Those with a recurrent state cannot: they
-keep more than keys and values.
+and values of its own prompt. Nothing is approximated: a completion's gradient reaches its prompt through these keys and
+values, and the numbers are those of whole rows up to rounding. A completion never attends to another completion, so
+there is no square mask over a group. Completions of similar length are read together, so that one long completion does
+not make all others as long. Whether a model can be read in two steps is tested when it is loaded. Models with a
+recurrent state cannot: they keep more than keys and values.
 
 Letters: N rows of S columns, P prompt tokens (padded left), T completion tokens (padded right), K distinct prompts,
 H hidden size.
@@ -39,7 +39,7 @@ _TYPE_CODES = {torch.int64: ("q", torch.int64), torch.float32: ("d", torch.float
 
 
 def pad_left(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
-    """Ids [B, P] and mask [B, P] of rows of unequal length."""
+    """Return ids [B, P] and mask [B, P] of rows of unequal length."""
     width = max(map(len, rows), default=0)
     ids = torch.full((len(rows), width), pad_id, dtype=torch.int64)
     mask = torch.zeros(len(rows), width, dtype=torch.bool)
@@ -51,7 +51,7 @@ def pad_left(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | 
 
 
 def pad_right(rows: Sequence[Sequence[float]], value: float, dtype: torch.dtype) -> Tensor:
-    """[N, T] of rows of unequal length, on the CPU."""
+    """Return rows of unequal length as a tensor [N, T] on the CPU."""
     width = max(map(len, rows), default=0)
     padded = torch.full((len(rows), width), value, dtype=dtype)
     for i, row in enumerate(rows):
@@ -61,7 +61,7 @@ def pad_right(rows: Sequence[Sequence[float]], value: float, dtype: torch.dtype)
 
 
 def _row_to_tensor(row: Sequence[float], dtype: torch.dtype) -> Tensor:
-    """[T] of a row, by way of an array: it takes numbers several times faster than ``torch.tensor``."""
+    """Return a row as a tensor [T], by way of an array: it takes numbers several times faster than ``torch.tensor``."""
     code, held_as = _TYPE_CODES[dtype]
     held = row if isinstance(row, array | bytearray) else array(code, row)
     return torch.frombuffer(held, dtype=held_as)
@@ -75,7 +75,7 @@ def bucket_by_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
         worth: columns of padding that one more batch must save.
 
     Returns:
-        row numbers of each batch, those of short rows first; each row is in one batch.
+        row numbers of each batch, batches of short rows first; each row is in one batch.
 
     Example:
         >>> bucket_by_length([3, 90, 5, 100], worth=50)
@@ -110,15 +110,15 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, cache: Cache | None = N
 
 
 _COLUMNS_PER_PASS = 64
-"""Columns of padding that one more pass through the model must save on a CPU: about what its start costs.
+"""Columns of padding that one more pass through the model must save on a CPU: about the cost of starting a pass.
 
-One number fits all sizes of models, for both costs grow with the size. On an accelerator, where a column is fast and a
-pass waits for its kernels to start, it is four times as many; that was not measured.
+One number fits models of all sizes, since both costs grow with the size. On an accelerator, where a column is fast and
+a pass waits for its kernels to start, the number is four times as large; this factor was not measured.
 """
 
 
 class _RecordingCache(DynamicLayer):  # type: ignore[misc]
-    """Keys and values of the prompts. Computing a layer again, as checkpointing does, replaces them by their equals."""
+    """Keys and values of the prompts; computing a layer again, as checkpointing does, replaces them by equal ones."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         self.keys, self.values, self.is_initialized = key_states, value_states, True
@@ -126,7 +126,7 @@ class _RecordingCache(DynamicLayer):  # type: ignore[misc]
 
 
 class _ReadOnlyCache(DynamicLayer):  # type: ignore[misc]
-    """Keys and values of each row's prompt: put before those of its completion, never changed."""
+    """Keys and values of each row's prompt, which are put before those of its completion and never changed."""
 
     def __init__(self, kept: Any, prompt_of_row: Tensor) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class _ReadOnlyCache(DynamicLayer):  # type: ignore[misc]
 
 
 def expand_to_rows(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
-    """[N, ...] what belongs to the prompt of each row, from [K, ...]; several rows add to one prompt's gradient.
+    """Expand values [K, ...] of prompts to their rows [N, ...]; several rows add to the gradient of one prompt.
 
     The gradient is added in the same order in every run, for which each device needs an operation of its own: the docs
     of ``torch.use_deterministic_algorithms`` list indexing as nondeterministic on CPUs, ``index_select`` on GPUs.
@@ -147,7 +147,7 @@ def expand_to_rows(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
 
 
 def completion_states(model: Any, completions: Completions, share: bool = False) -> Tensor:
-    """Run a causal LM's decoder over prompts and completions, what the environment said included.
+    """Run a causal LM's decoder over prompts and completions, including what the environment said.
 
     Returns:
         [N, 1 + T, H] last hidden states: after the prompt, and after each token of the completion.
@@ -176,7 +176,7 @@ def _two_pass_states(
     mask: Tensor,
     lengths: Sequence[int],
 ) -> Tensor:
-    """States [N, 1 + T, H] of completions [N, T], of these lengths, that continue prompts [K, P]."""
+    """Return states [N, 1 + T, H] of completions [N, T], of the given lengths, that continue prompts [K, P]."""
     kept = Cache(layer_class_to_replicate=_RecordingCache)
     after_prompt = hidden_states(model, prompt_ids, prompt_mask, kept)[:, -1:]
     after_tokens = after_prompt.new_zeros(*ids.shape, after_prompt.shape[-1])
@@ -191,17 +191,17 @@ def _two_pass_states(
 
 
 def can_share_prompts(model: Any) -> bool:
-    """Return whether a model computes the same from shared prompts, forward and backward; one log line if not.
+    """Return whether a model computes the same from shared prompts, forward and backward; log one line if not.
 
-    Tried on a few tokens: three short forward passes and two backward passes, which keep no gradients.
+    The test on a few tokens takes three short forward passes and two backward passes, which keep no gradients.
     """
     try:
         with eval_mode(model), torch.enable_grad():
             pairs = zip(_probe_states_and_gradient(model, False), _probe_states_and_gradient(model, True), strict=True)
             states, gradients = (float((ours - theirs).norm() / theirs.norm()) for theirs, ours in pairs)
-        # In bfloat16 rounding moved gradients of trained models by 0.06 and 0.11; those that are lost differ by 1.
+        # In bfloat16, rounding moved gradients of trained models by 0.06 and 0.11; lost gradients differ by 1.
         fits = states <= logit_tolerance(model, 1e-3, 0.05) and gradients <= logit_tolerance(model, 1e-3, 0.3)
-    except Exception:  # whatever a family of models does with a cache that it did not make
+    except Exception:  # any error of a family of models with a cache that it did not make
         fits = False
     if not fits:
         rank_zero_info(
@@ -212,7 +212,7 @@ def can_share_prompts(model: Any) -> bool:
 
 
 def _probe_states_and_gradient(model: Any, share: bool) -> tuple[Tensor, Tensor]:
-    """Hidden states of four rows of two prompts, and what flows back from the completions to the prompts' embeddings.
+    """Return hidden states of four rows of two prompts, and the completions' gradient at the prompts' embeddings.
 
     Returns:
         states after the prompts and after each token of the completions, and a gradient [2, P, H].
@@ -221,7 +221,7 @@ def _probe_states_and_gradient(model: Any, share: bool) -> tuple[Tensor, Tensor]
     ids = torch.arange(3, 3 + 4 * 18, device=device).view(4, 18) * 7 % text_config(model).vocab_size
     mask = torch.arange(18, device=device) >= torch.tensor([[0], [8], [0], [8]], device=device)
     mask[:2, 15:] = False
-    ids[2:, :11] = ids[:2, :11]  # rows 0 and 2, and 1 and 3
+    ids[2:, :11] = ids[:2, :11]  # rows 0 and 2 share a prompt, and so do 1 and 3
     embeddings = unwrap_peft(model).get_input_embeddings()
     size = (2, 11, text_config(model).hidden_size)
     shift: Any = torch.zeros(size, dtype=torch.float32, device=device, requires_grad=True)
@@ -241,7 +241,7 @@ def _probe_states_and_gradient(model: Any, share: bool) -> tuple[Tensor, Tensor]
         else:
             states = hidden_states(model, ids, mask)[:, 10:]
         after_tokens = states[:, 1:][mask[:, 11:]].float()
-        # A plain sum is blind behind a norm. Under bf16-true, what has no dtype would be bfloat16.
+        # A plain sum does not vary behind a norm. Under bf16-true, a tensor made without a dtype would be bfloat16.
         weights = torch.arange(after_tokens.numel(), dtype=torch.float32, device=device).view(after_tokens.shape).cos()
         (gradient,) = torch.autograd.grad((after_tokens * weights).sum(), shift)
         return states[mask[:, 10:]].detach().float(), gradient

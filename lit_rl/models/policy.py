@@ -30,7 +30,7 @@ class Policy(nn.Module, TypedArguments, ABC):
     """A model that writes completions.
 
     The life of a policy: the constructor loads nothing (every YAML instantiates offline); :meth:`load` builds
-    the weights; :meth:`shard` places them on the ranks; then samples and log-probabilities.
+    the weights; :meth:`shard` places them on the ranks; then it samples and gives log-probabilities.
     """
 
     codec: Codec
@@ -47,7 +47,7 @@ class Policy(nn.Module, TypedArguments, ABC):
 
     @abstractmethod
     def load(self) -> None:
-        """Build or load weights (and tokenizer). Calling it again does nothing."""
+        """Build or load weights (and tokenizer); a second call does nothing."""
 
     def constructor_arguments(self) -> dict[str, Any] | None:
         """Return constructor arguments that rebuild a policy for these weights, as plain data; ``None`` if unknown."""
@@ -55,7 +55,7 @@ class Policy(nn.Module, TypedArguments, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Device that computes with the weights; those of ``fsdp2`` may wait on the CPU (``offload``)."""
+        """Device that computes with the weights; with ``fsdp2`` the weights may wait on the CPU (``offload``)."""
         first = next(self.parameters())
         return device_of(first.device_mesh) if isinstance(first, DTensor) else first.device
 
@@ -67,7 +67,7 @@ class Policy(nn.Module, TypedArguments, ABC):
     def forward(
         self, completions: Completions, temperature: float = 1.0, with_entropy: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Log-probabilities of completions.
+        """Return the log-probabilities of completions.
 
         Args:
             completions: N rows.
@@ -79,33 +79,33 @@ class Policy(nn.Module, TypedArguments, ABC):
         """
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
-        """[N, T] log-probabilities (nats) of the completions' tokens."""
+        """Return the log-probabilities [N, T] (nats) of the completions' tokens."""
         logprobs: Tensor = self(completions, temperature)[0]
         return logprobs
 
     def entropy(self, completions: Completions, temperature: float = 1.0) -> Tensor:
-        """[N, T] entropies (nats) of the distributions that the completions' tokens were drawn from."""
+        """Return the entropies [N, T] (nats) of the distributions that the completions' tokens were drawn from."""
         entropy: Tensor = self(completions, temperature, True)[1]
         return entropy
 
     def lazy_token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        """Whole distributions of the completions' M tokens, row by row and without gradients, for a comparison."""
+        """Return a function for the logits of the completions' M tokens, row by row and without gradients."""
         raise UsageError(f"{type(self).__name__} gives no distributions over the vocabulary: use SampledReverseKL")
 
     def logprobs_and_divergence(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Log-probabilities, entropies (or ``None``), and divergences from a teacher, each [N, T] nats with grad."""
+        """Return log-probabilities, entropies (or ``None``) and divergences from a teacher: [N, T] nats with grad."""
         raise UsageError(f"{type(self).__name__} gives no distributions over the vocabulary: use SampledReverseKL")
 
     @abstractmethod
     def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
-        """A reference: the policy as it is now. Later calls return the same one.
+        """Return a reference, the policy as it is now; later calls return the same reference.
 
         Called after :meth:`load` and before the policy is sharded.
 
         Args:
-            will_refresh: whether the reference will move, which takes one more adapter where there are adapters.
+            will_refresh: whether the reference will move, which takes one more adapter if there are adapters.
         """
 
     def saves_frozen(self, name: str) -> bool:
@@ -123,7 +123,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         sampling: Sampling = Sampling(),  # noqa: B008  # frozen
         seed: int = 0,
     ) -> list[str]:
-        """Write completions of prompts: loads the policy if need be, needs no trainer and runs nothing.
+        """Write completions of prompts; this loads the policy if need be, needs no trainer and runs no program.
 
         Args:
             prompts: texts, or problems.
@@ -131,7 +131,7 @@ class Policy(nn.Module, TypedArguments, ABC):
             seed: seed of the samples; the same seed and prompts give the same texts.
 
         Returns:
-            The texts, all of the first prompt before those of the second.
+            The texts, all those of the first prompt before those of the second.
         """
         problems = [
             p if isinstance(p, Problem) else Problem(f"{i}", p, ReferenceText("")) for i, p in enumerate(prompts)

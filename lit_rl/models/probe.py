@@ -1,8 +1,8 @@
 """Check that a model samples from its training forward's distribution; run once, after loading.
 
 Sampling reads a prompt once, after left pads, and continues from a cache; training reads whole rows without one.
-Families of models differ in how they treat pads, positions and caches, and where the two disagree, training silently
-goes wrong. So both are compared, on a few tokens, with the model's plain forward pass over a row alone.
+Families of models treat pads, positions and caches differently, and where sampling and training disagree, training
+silently goes wrong. So both are compared, on a few tokens, with the model's plain forward pass over a row alone.
 
 Letters: B rows, P prompt tokens, T tokens after the prompt, V vocabulary.
 """
@@ -29,16 +29,16 @@ from lit_rl.models.padding import hidden_states
 from lit_rl.training.ranks import eval_mode
 
 _PROMPT_TOKENS = (3, 11)
-"""A row after eight pads and one without any."""
+"""Prompt lengths of two rows: one after eight pads, the other without pads."""
 _DECODED = 3
-"""Tokens that are appended after the prompt; before the second one, one row of each prompt leaves the batch."""
+"""Tokens that are appended after the prompt; before the second token, one row of each prompt leaves the batch."""
 
 
 @torch.no_grad()
 def check_sampling_agrees(model: Any) -> None:
     """Raise unless sampling and training agree on logits, with adapters and without.
 
-    Costs five forward passes over some 30 tokens, and five more where there are adapters.
+    This costs five forward passes over some 30 tokens, and five more if there are adapters.
     """
     with eval_mode(model):
         _probe_logit_consistency(model)
@@ -76,16 +76,16 @@ def _probe_logit_consistency(model: Any) -> None:
 
 
 def logits_while_decoding(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tensor:
-    """Logits [B * (T + 1), V] of rows [B, P + T] that are read and then written token by token, two of each.
+    """Return logits [B * (T + 1), V] of rows [B, P + T] that are read and then written token by token, two copies each.
 
-    One row of each two leaves after the first token.
+    One of the two copies leaves the batch after the first token.
     """
     width = ids.shape[1] - _DECODED
     prompts = [row[m].tolist() for row, m in zip(ids[:, :width], mask[:, :width], strict=True)]
     rows = torch.arange(len(ids)).repeat_interleave(2)
     sampled = [decoding.prefill(prompts, rows, _DECODED)[::2]]
     for step in range(_DECODED):
-        if step == 1:  # the rest of the steps are those of a batch that has become smaller
+        if step == 1:  # the remaining steps are those of a batch that has become smaller
             decoding.keep_rows(torch.arange(1, len(rows), 2))
             rows = rows[1::2]
         logits = decoding.decode_step(ids[rows.to(ids.device), width + step])
@@ -94,7 +94,7 @@ def logits_while_decoding(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tens
 
 
 def probe_ids_and_mask(model: Any) -> tuple[Tensor, Tensor]:
-    """Ids [B, P + T] that differ from row to row, and their mask: pads on the left of the first."""
+    """Return ids [B, P + T] that differ from row to row, and their mask; the first row has pads on its left."""
     device = next(model.parameters()).device
     width = max(_PROMPT_TOKENS) + _DECODED
     ids = torch.arange(3, 3 + 2 * width, device=device).view(2, width) * 7 % text_config(model).vocab_size
@@ -104,14 +104,14 @@ def probe_ids_and_mask(model: Any) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def can_decode_from_shared_prompts(model: Any) -> bool:
-    """Return whether a model decodes the same with shared prompts, tried on a few tokens; one log line if not."""
+    """Return whether a model decodes a few tokens the same with shared prompts; log one line if not."""
     rows = probe_ids_and_mask(model)
     try:
         with eval_mode(model):
             plain, shared = (logits_while_decoding(kind(model), *rows) for kind in (Decoding, SharedDecoding))
-        # In bfloat16 both logits of Qwen2.5-Coder-0.5B were 0.13 from those of float32, and 0.05 from each other.
+        # In bfloat16, both logits of Qwen2.5-Coder-0.5B were 0.13 away from those in float32, and 0.05 from each other.
         fits = relative_gap(shared, plain) <= logit_tolerance(model, 1e-4, 0.15)
-    except Exception:  # whatever a family of models does with a cache and an attention that are not its own
+    except Exception:  # any error of a family of models with a cache and an attention not its own
         fits = False
     if not fits:
         rank_zero_info(

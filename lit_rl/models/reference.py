@@ -27,11 +27,11 @@ from lit_rl.types import Completions
 
 
 class NoGradScorer:
-    """Scores tokens with a policy's present weights, as constants; a subclass overrides the first two methods.
+    """Scorer of tokens with a policy's present weights, without gradients; a subclass overrides the first two methods.
 
     Args:
-        policy: a :class:`lit_rl.models.Policy`, the one that learns or another.
-        own: weights that serve this scorer alone; where they are sharded, their output matrix stays gathered from
+        policy: a :class:`lit_rl.models.Policy`, the policy that learns or another one.
+        own: weights that serve this scorer alone; if they are sharded, their output matrix stays gathered from
             :meth:`lazy_token_logits` until :meth:`release`.
     """
 
@@ -42,13 +42,13 @@ class NoGradScorer:
         self.own = own
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
-        """[N, T] log-probabilities (nats) of the completions' tokens, 0 outside the mask."""
+        """Return the log-probabilities [N, T] (nats) of the completions' tokens, 0 outside the mask."""
         with torch.no_grad():
             logprobs: Tensor = self._policy.logprobs(completions, temperature)
             return logprobs
 
     def lazy_token_logits(self, completions: Completions) -> TokenLogits:
-        """Whole distributions of the completions' tokens; see :meth:`lit_rl.models.Policy.lazy_token_logits`."""
+        """Return the logits of the completions' tokens; see :meth:`lit_rl.models.Policy.lazy_token_logits`."""
         logits: TokenLogits = self._policy.lazy_token_logits(completions)
         if self.own is not None:
             gather_until_reshard(self.own)
@@ -94,7 +94,7 @@ class SharedBaseReference(NoGradScorer):
     """The policy's own base under another adapter, or under none: no second copy of the base in memory.
 
     If the policy started from an adapter, or the reference is to move, the model has a frozen reference adapter, which
-    is used. Otherwise the adapters are off: new ones begin without effect.
+    is used. Otherwise the adapters are off: new adapters begin without effect.
     """
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
@@ -123,5 +123,5 @@ class SharedBaseReference(NoGradScorer):
 
 
 def frozen_copy(module: nn.Module) -> nn.Module:
-    """A copy in eval mode that no optimizer changes and no checkpoint holds."""
+    """Return a copy in eval mode that no optimizer changes and no checkpoint holds."""
     return copy.deepcopy(module).eval().requires_grad_(False)

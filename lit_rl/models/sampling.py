@@ -1,8 +1,8 @@
 """Sampling tokens: rows continue side by side, each with random numbers of its own; rows that ended leave.
 
-A random stream is that of one (seed, purpose, rollout, problem, sample, turn). What a row samples then depends on
+Each (seed, purpose, rollout, problem, sample, turn) has its own random stream. What a row samples then depends on
 nothing else: not on its place in the batch, on which rows finished before it, on the number of ranks, or on what was
-drawn earlier in the run. A resumed run needs no generator state to sample the same.
+drawn earlier in the run. A resumed run needs no generator state to sample the same tokens.
 
 Letters: B distinct prompts, n rows being sampled, V vocabulary.
 """
@@ -29,14 +29,14 @@ _BLOCK_TOKENS = 32
 
 @dataclass(frozen=True)
 class StreamKey:
-    """Names the random streams of one rollout."""
+    """Name of the random streams of one rollout."""
 
     seed: int
     purpose: str
     rollout: int
 
     def seed_of(self, task_id: str, sample: int, turn: int = 0) -> int:
-        """The seed of the stream of one turn of a row, in [0, 2**63)."""
+        """Return the seed of the stream of one turn of a row, in [0, 2**63)."""
         text = f"{self.seed}/{self.purpose}/{self.rollout}/{task_id}/{sample}"
         if turn:
             text += f"/turn {turn}"  # no number alone, which would be a sample of a problem called task_id/sample
@@ -58,10 +58,10 @@ class RowRandom:
         self._block = torch.cat([self._block, self._block.new_empty(len(seeds), _BLOCK_TOKENS)])
 
     def draw(self, steps: Tensor, rows: Tensor) -> Tensor:
-        """Numbers in [0, 1) for a token of each of the given rows.
+        """Draw a number in [0, 1) for a token of each of the given rows.
 
         Args:
-            steps: [n] int64 token positions, 0-based. Those of a row are asked for in order, none left out.
+            steps: [n] int64 token positions, 0-based. Those of a row must come in order, with none left out.
             rows: [n] int64 row numbers on the CPU.
 
         Returns:
@@ -74,9 +74,9 @@ class RowRandom:
 
 
 _TOKENS_PER_LOOK = 16
-"""Tokens that a device samples before the host looks which rows ended; what a row got beyond its end is dropped."""
+"""Tokens that a device samples before the host checks which rows ended; tokens beyond a row's end are dropped."""
 
-# Rows that ended stay in the batch, sampling for nothing, until this share of it is left: dropping them
+# Rows that ended stay in the batch, sampling for nothing, until only this share of its rows is running: dropping rows
 # copies the cache, which costs about one step.
 _COMPACT_BELOW = 0.75
 
@@ -144,12 +144,12 @@ class Row:
     ended: bool = False
 
     def generation(self, reason: StopReason, version: int) -> Generation:
-        """The answer, written by weights of this version."""
+        """Return the answer, with the version of the weights that wrote it."""
         return Generation(self.request.row, tuple(self.ids), tuple(self.logprobs), reason, version)
 
 
 class RunningBatch:
-    """Requests that are sampled side by side: each step samples one more token for each of them, on a device several.
+    """Requests sampled side by side; each step samples one more token for each of them, or several on an accelerator.
 
     Equal prompts of requests that start together are read once.
     """
@@ -170,12 +170,12 @@ class RunningBatch:
 
     @property
     def num_running(self) -> int:
-        """Requests that have not ended."""
+        """Number of requests that have not ended."""
         return len(self._rows) - self._num_ended + len(self._joining)
 
     @property
     def num_rows_in_memory(self) -> int:
-        """Rows that take up memory: those that have not ended and the few that were not dropped yet."""
+        """Number of rows that take up memory: rows that have not ended and the few that were not dropped yet."""
         return len(self._held) + len(self._joining) if self.num_running else 0
 
     @property
@@ -188,7 +188,7 @@ class RunningBatch:
         self._joining += requests
 
     def step(self) -> list[Generation]:
-        """Sample one token for each row, or a few; return the requests that ended with them."""
+        """Sample one token for each row, or a few; return the answers of requests that ended with these tokens."""
         read = [] if self._chosen is None else [self._decoding.decode_step(self._chosen)]
         if self._joining:
             read.append(self._prefill_joining())
@@ -226,7 +226,7 @@ class RunningBatch:
         return choose_tokens(logits, self._sampling, numbers)
 
     def _prefill_joining(self) -> Tensor:
-        """Read each distinct prompt of the requests that join once; logits [n, V] of their first tokens."""
+        """Read each distinct prompt of the joining requests once; return the logits [n, V] of their first tokens."""
         joining, self._joining = self._joining, []
         places: dict[tuple[int, ...], int] = {}
         copies = [places.setdefault(request.prompt_ids, len(places)) for request in joining]
@@ -239,7 +239,7 @@ class RunningBatch:
         return logits
 
     def _without_ended(self, chosen: Tensor) -> Tensor:
-        """Drop rows that ended once there are enough of them; return the tokens of the rows that stay."""
+        """Drop the ended rows once there are enough of them; return the tokens of the rows that stay."""
         going = [i for i, index in enumerate(self._held.tolist()) if not self._rows[index].ended]
         if not going or len(going) > _COMPACT_BELOW * len(self._held):
             return chosen
@@ -250,7 +250,7 @@ class RunningBatch:
 
 
 def _to_lists(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[float]]]:
-    """Ids and float32 numbers as lists, in one copy from the device: the numbers' bits travel as integers."""
+    """Return ids and float32 numbers as lists, with one copy from the device: the numbers' bits travel as integers."""
     if ids.device.type == "cpu":
         return ids.tolist(), scores.tolist()
     both = torch.stack([ids, scores.view(torch.int32).long()]).cpu()
@@ -258,7 +258,7 @@ def _to_lists(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[f
 
 
 def requests_of(codec: Codec, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> list[Request]:
-    """One request for each sample of each problem, prompt-major: row ``b * num_samples + g``."""
+    """Return one request for each sample of each problem, prompt-major: row ``b * num_samples + g``."""
     prompts = [(problem, codec.encode_fitting_prompt(problem)) for problem in problems]
     asked = [(problem, ids, g) for problem, ids in prompts for g in range(sampling.num_samples)]
     return [

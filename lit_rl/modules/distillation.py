@@ -44,10 +44,10 @@ class DistillationConfig:
     Args:
         divergence: distance from the teacher, over the vocabulary (``JSD``; with ``beta: 1`` the reverse KL) or of
             the sampled token (``SampledReverseKL``).
-        weight: weight of the divergence in a token's loss; of ``SampledReverseKL`` in its advantage.
+        weight: weight of the divergence in a token's loss, or of ``SampledReverseKL`` in a token's advantage.
         reward_weight: factor of the advantages that the rewards give; 0 leaves rewards to the logs.
         rows: rows that the teacher corrects: ``all``, or those that ``failed``.
-        tokens: tokens of those rows: ``all``, or only those of the ``failing_line`` where the run names one.
+        tokens: tokens of those rows: ``all``, or only those of the ``failing_line`` if the run names that line.
     """
 
     divergence: Divergence = JSD(beta=1.0)  # noqa: RUF009  # frozen
@@ -57,7 +57,7 @@ class DistillationConfig:
     tokens: Literal["all", "failing_line"] = "all"
 
     def teacher_mask(self, rollout: Rollout) -> Tensor:
-        """[N, T] bool: tokens that the teacher may correct."""
+        """Return [N, T] bool: True for tokens that the teacher may correct."""
         rows = rollout.completions
         chosen = rows.completion_mask.clone()
         for row, judgement in enumerate(rollout.judgements):
@@ -80,8 +80,8 @@ class Distillation(GRPO):
     Args:
         policy: the policy to train.
         rewards: reward terms; logged, and learned from where ``distil.reward_weight`` is above 0.
-        teacher: whose distributions are learned: another model with the policy's tokenizer, which is frozen;
-            ``reference``, the policy's start or its moving average; ``policy``, its present weights; or a
+        teacher: model whose distributions are learned: another model with the policy's tokenizer, which is frozen;
+            ``reference``, the policy's start or moving average; ``policy``, the policy's present weights; or a
             :class:`~lit_rl.models.NoGradScorer` of your own.
         hindsight: what the teacher reads besides the policy's prompt; ``None`` for nothing.
         distil: divergence, weights, rows and tokens.
@@ -135,7 +135,7 @@ class Distillation(GRPO):
         return experience
 
     def _add_teacher_advantages(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
-        """Advantages with the teacher's on top, for which one number per token is enough."""
+        """Add the teacher's advantages, for which one number per token is enough, to the advantages of the rewards."""
         assert self.teacher_mask is not None and experience.teacher_inputs is not None
         view, microbatches = experience.teacher_inputs, all_microbatches(self.dealt)
         if view is not experience.completions:  # longer prompts, which would exceed the limits of these micro-batches

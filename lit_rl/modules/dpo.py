@@ -4,7 +4,7 @@
     2. log-probability of both under policy and reference             loss_and_metrics, below
     3. minimise sigmoid, hinge or IPO loss of the margin              preference_loss, below
 
-No sampling and no program runs in training; validation runs what the policy writes for the tasks named in
+Training samples nothing and runs no program; validation runs what the policy writes for the tasks named in
 ``validation_tasks``.
 
 Letters: M pairs, N = 2 M rows: chosen, rejected, chosen, rejected ..., T completion tokens.
@@ -39,12 +39,12 @@ class DPO(TextModule):
     Dropout is off, so that the first margin between policy and reference is exactly 0.
 
     Args:
-        policy: the policy to train. The reference is a frozen copy; with new adapters the base, with a loaded adapter a
-            frozen copy of that adapter.
+        policy: the policy to train. The reference is a frozen copy of the policy; with new adapters, it is the base;
+            with a loaded adapter, it is a frozen copy of that adapter.
         kind: ``sigmoid`` (DPO), ``ipo`` or ``hinge``.
         beta: reward units per nat; smaller lets the policy go further from the reference.
         average: divide a completion's log-probability by its number of tokens. ``None`` divides only for ``ipo``, as do
-            TRL and the results in IPO's paper; for L tokens that is the loss of sums with ``beta / L``, divided by L^2.
+            TRL and the results in IPO's paper; for L tokens this is the loss of sums with ``beta / L``, divided by L^2.
         **options: arguments of :class:`~lit_rl.modules.text_module.TextModule`.
 
     Source:
@@ -53,7 +53,7 @@ class DPO(TextModule):
 
     metric_prefix = "dpo"
     lacks = "has no pair to learn from: train DPO on lit_rl.data.PreferencePairs"
-    nothing_left = "pairs that are equal then"
+    nothing_left = "pairs whose texts are then equal"
 
     def __init__(
         self,
@@ -126,13 +126,13 @@ class DPO(TextModule):
 
 
 def implicit_rewards(logprobs: Tensor, ref_logprobs: Tensor, *, beta: float) -> Tensor:
-    """The reward for which the policy would be optimal, up to a constant per prompt (KL of weight ``beta``).
+    """Return the reward for which the policy would be optimal, up to a constant per prompt (KL of weight ``beta``).
 
         r_i = beta * (logprobs_i - ref_logprobs_i)
 
     Args:
         logprobs: [M] nats, summed (or averaged) over tokens, under the policy. May carry the gradient.
-        ref_logprobs: [M] the same under the reference. No gradient.
+        ref_logprobs: [M] nats of the same completions under the reference. No gradient.
         beta: reward units per nat, > 0.
 
     Returns:
@@ -157,18 +157,18 @@ def preference_loss(
     beta: float,
     kind: PreferenceLoss = "sigmoid",
 ) -> Tensor:
-    """Loss of each pair: make the chosen completion likelier than the rejected one, against the reference.
+    """Return the loss of each pair, which makes the chosen completion likelier than the rejected one.
 
         margin   = implicit_rewards(chosen) - implicit_rewards(rejected)      reward units
         sigmoid:  -log sigmoid(margin)                                        DPO
         hinge:    max(0, 1 - margin)                                          SLiC
         ipo:      (margin / beta - 1 / (2 beta))^2                            IPO
 
-    Beyond its target (0, 1, 1/2) ``sigmoid`` keeps pushing, ever less, ``hinge`` stops, and ``ipo`` pulls back.
+    Beyond the target margin (0, 1, 1/2) ``sigmoid`` keeps pushing, ever less, ``hinge`` stops, and ``ipo`` pulls back.
 
     Args:
         chosen_logprobs: [M] nats, summed (or averaged) over tokens, under the policy. Carries the gradient.
-        rejected_logprobs: [M] the same of the rejected completions. Carries the gradient.
+        rejected_logprobs: [M] nats of the rejected completions. Carries the gradient.
         ref_chosen_logprobs: [M] under the reference. No gradient.
         ref_rejected_logprobs: [M] under the reference. No gradient.
         beta: reward units per nat, > 0; smaller lets the policy go further from the reference.

@@ -2,8 +2,8 @@
 
     1. sample G completions of each problem and run their programs          RolloutModule.collect
     2. advantage of a completion = its reward minus the group's mean,       make_experience, lit_rl/math/advantages.py
-       by default over the group's standard deviation (n - 1) + 1e-6;
-       over its valid rows alone, and 0 where all rewards are equal
+       by default divided by the group's standard deviation (n - 1) + 1e-6;
+       only valid rows count, and the advantage is 0 if all rewards are equal
     3. minimise the clipped surrogate                                        objective.py, lit_rl/math/losses.py
 
 Letters: B problems, G completions per problem, N = B * G rows, T completion tokens.
@@ -27,14 +27,14 @@ from lit_rl.types import Experience
 
 
 class GRPOOptions(RolloutOptions, total=False):
-    """Arguments of :class:`GRPO` that an algorithm made of it passes on."""
+    """Arguments of :class:`GRPO` that an algorithm built on it passes on."""
 
     baseline: RowAdvantages
     decouple_terms: bool
 
 
 class GRPO(RolloutModule):
-    """Group Relative Policy Optimization on executed programs, and its relatives by arguments.
+    """Group Relative Policy Optimization on executed programs, and its relatives, which arguments select.
 
     Args:
         policy: the policy to train.

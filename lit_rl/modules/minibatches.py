@@ -1,7 +1,7 @@
-"""Minibatches and micro-batches of a rollout, dealt once, and log-probabilities read in exactly these.
+"""Deals a rollout into minibatches and micro-batches, once, and computes log-probabilities in exactly these batches.
 
-A minibatch is one optimizer step, a micro-batch what goes through the model together. The result of a forward pass in
-half precision depends on the shape of its batch. So old, reference and teacher log-probabilities are read in the very
+A minibatch is one optimizer step, a micro-batch one pass through the model. The result of a forward pass in half
+precision depends on the shape of its batch. So old, reference and teacher log-probabilities are read in the very
 micro-batches that the updates use: before the first optimizer step every ratio is 1, bit for bit, in any precision.
 
 Letters: N rows, T completion tokens, n rows of a micro-batch.
@@ -27,7 +27,7 @@ from lit_rl.types import Completions, Experience, Sampling
 
 
 class Minibatch(NamedTuple):
-    """Numbers of the rows that one optimizer step counts, and those that go through the model, by micro-batch."""
+    """Numbers of the rows that one optimizer step counts, and of those that go through the model, by micro-batch."""
 
     rows: Tensor
     microbatches: list[Tensor]
@@ -47,9 +47,9 @@ def make_minibatches(
 
 
 def equalize_microbatch_count(microbatches: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Append empty micro-batches until every rank has as many.
+    """Append empty micro-batches until every rank has equally many.
 
-    A rank with fewer must still take part in every forward and backward pass, or the others would wait forever.
+    A rank with fewer must still take part in every forward and backward pass, or the other ranks would wait forever.
     """
     missing = max_over_ranks(len(microbatches), device) - len(microbatches)
     return [*microbatches] + [torch.empty(0, dtype=torch.long)] * missing
@@ -61,8 +61,8 @@ def divide_into_microbatches(
     """Divide rows into cheap micro-batches; the gradient is the same however they are divided.
 
     Rows of similar length need little padding together; rows of one group read one prompt. The order that reads fewer
-    tokens is used. A micro-batch has at most ``size`` rows and ``max_tokens`` tokens, padding included, a prompt
-    counted once for rows that share it; a row with more goes alone.
+    tokens is used. A micro-batch has at most ``size`` rows and ``max_tokens`` tokens, with padding, and with a prompt
+    counted once for rows that share it; a longer row goes alone.
 
     Returns:
         Row numbers of each micro-batch; none is empty.
@@ -74,7 +74,7 @@ def divide_into_microbatches(
     if shares_prompts and len(rows) > 1:
         longest = torch.zeros(int(groups.max()) + 1, dtype=num_tokens.dtype)
         longest.scatter_reduce_(0, groups[rows], num_tokens[rows], "amax")
-        # By group, those of short completions first, and by length within a group: stable sorts, the last rules.
+        # By group, groups of short completions first, and by length within a group; the sorts are stable.
         by_group = by_length[groups[by_length].argsort(stable=True)]
         orders.append(by_group[longest[groups[by_group]].argsort(stable=True)])
     names = groups.tolist() if shares_prompts else range(len(completions))
@@ -87,13 +87,13 @@ def divide_into_microbatches(
 def _pack_microbatches(
     ordered: Sequence[int], known: Sequence[tuple[int, int, int]], size: int | None, max_tokens: int | None
 ) -> tuple[int, list[list[int]]]:
-    """Cut rows, in this order, wherever one more would be too many; the tokens that are read, and the micro-batches.
+    """Cut rows, in this order, where one more would be too many; return the tokens that are read and the micro-batches.
 
-    Of each row are known the name and length of its prompt, and the number of tokens after it. Each row of a
-    micro-batch is padded to the longest; prompts of one name are read once.
+    ``known`` has, for each row, the name and length of its prompt, and the number of tokens after the prompt. Each row
+    of a micro-batch is padded to the longest row; prompts of one name are read once.
     """
     microbatches: list[list[int]] = []
-    before = tokens = prompt = completion = 0  # tokens of earlier micro-batches; of the last one, and its widths
+    before = tokens = prompt = completion = 0  # tokens of earlier micro-batches; tokens and widths of the last
     names: set[int] = set()
     for number in ordered:
         name, own_prompt, own_completion = known[number]
@@ -112,13 +112,13 @@ def _pack_microbatches(
 
 
 def zero_weight_row(experience: Experience) -> Experience:
-    """One row without weight in the loss, for a rank without rows to send through the model."""
+    """Return a row without weight in the loss, for a rank without rows to send through the model."""
     row = experience.select([0]).trim()
     return replace(row, row_mask=torch.zeros_like(row.row_mask))
 
 
 class LogprobComputer:
-    """Computes the log-probabilities that experience needs, each where something reads it, and nowhere else.
+    """Computes the log-probabilities that experience needs, and only those that something reads.
 
     Attributes:
         reference: the policy that the KL is measured to; ``None`` without one.
@@ -146,7 +146,7 @@ class LogprobComputer:
     def compute_old_and_reference(
         self, completions: Completions, minibatches: Sequence[Minibatch], *, on_policy: bool
     ) -> Logprobs:
-        """Log-probabilities under the old policy and under the reference, each where something reads it."""
+        """Return log-probabilities under the old policy and under the reference, each only if something reads them."""
         wants_old = self.objective.penalises_rewards or not on_policy
         old = self.old_logprobs(completions, minibatches) if wants_old else None
         if not self.objective.kl_coef:
@@ -155,10 +155,10 @@ class LogprobComputer:
         return Logprobs(old, self.compute_under(self.reference, completions, all_microbatches(minibatches)))
 
     def old_logprobs(self, completions: Completions, minibatches: Sequence[Minibatch]) -> Tensor:
-        """[N, T] log-probabilities of the dealt rows under the weights that sampled them.
+        """Return log-probabilities [N, T] of the dealt rows under the weights that sampled them.
 
-        If the policy no longer has those weights, the sampler's own are all there is. A correction compares the two
-        itself, so with one these are those under the present weights.
+        If the policy no longer has those weights, the sampler's own log-probabilities are returned. A correction
+        compares sampler and policy itself, so with a correction these are log-probabilities under the present weights.
         """
         microbatches = all_microbatches(minibatches)
         if self.objective.correction is not None:
@@ -171,7 +171,7 @@ class LogprobComputer:
     def compute_under(
         self, model: Policy | NoGradScorer, completions: Completions, microbatches: Sequence[Tensor]
     ) -> Tensor:
-        """[N, T] log-probabilities of the rows of these micro-batches under a model, 0 in the others."""
+        """Return log-probabilities [N, T] of the rows of these micro-batches under a model, 0 in other rows."""
         logprobs = torch.zeros_like(completions.sampler_logprobs)
         for rows in equalize_microbatch_count(microbatches, logprobs.device):
             part = completions.select(rows if len(rows) else [0]).trim()
@@ -183,11 +183,11 @@ class LogprobComputer:
 
 
 def all_microbatches(minibatches: Sequence[Minibatch]) -> list[Tensor]:
-    """The micro-batches of all minibatches."""
+    """Return the micro-batches of all minibatches."""
     return [rows for minibatch in minibatches for rows in minibatch.microbatches]
 
 
 def stale_row_mask(completions: Completions, version: int) -> Tensor:
-    """[N] bool: rows that other weights than those of this version sampled."""
+    """Return [N] bool: True for rows that were sampled by weights of another version."""
     versions = completions.weights_versions or [version] * len(completions)
     return torch.tensor(versions, dtype=torch.long) != version

@@ -24,7 +24,7 @@ from lit_rl.signature_check import TypedArguments, constructor_parameters
 
 
 def policy_config_json(module: object, policy: Policy) -> str | None:
-    """The part of a configuration that builds a module's policy, as JSON; ``None`` if the policy cannot tell."""
+    """Return the part of a configuration that builds a module's policy, as JSON; ``None`` if the policy cannot tell."""
     arguments = policy.constructor_arguments()
     if arguments is None:
         return None
@@ -52,7 +52,7 @@ def _common_template(texts: list[str]) -> str:
 
 
 def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Path, trust: Iterable[str] = ()) -> Any:
-    """The module that a checkpoint's configuration describes."""
+    """Build the module that a checkpoint's configuration describes."""
     if not checkpoint.get("config"):
         raise UsageError(
             f"{path} holds no configuration (it was not made by lit-rl fit): give the algorithm's arguments, at "
@@ -66,11 +66,11 @@ def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Pat
 
 
 _MAX_ITEMS = 20
-"""Items of a list that a description has: an own task may hold its problems."""
+"""Largest number of items of a list in a description: a task of the user's own may hold its problems."""
 
 
 def to_config(part: Any) -> Any:
-    """A part as a configuration has it, from what it keeps under the names of its arguments."""
+    """Return a part as a configuration has it, from the attributes that have the names of its arguments."""
     if part is None or isinstance(part, str | int | float):
         return part
     if isinstance(part, Mapping):
@@ -99,7 +99,7 @@ _OURS = ("lit_rl", "torch.optim", "bitsandbytes.optim")
 
 @contextmanager
 def restrict_config_imports(named: Iterable[str], source: str, remedy: str) -> Iterator[None]:
-    """Import and build nothing that a configuration names, except our classes, optimizers, and what is listed.
+    """Import and build nothing that a configuration names, except our classes, optimizers, and what ``named`` lists.
 
     A checkpoint or the folder of a run may come from a stranger, and a class is imported, and called, by its name
     alone. What the user's own configuration names is the user's choice and needs no such care.
@@ -109,7 +109,7 @@ def restrict_config_imports(named: Iterable[str], source: str, remedy: str) -> I
     try:
         yield
     except ArgumentError as error:
-        # The parser's message must not be explained: to explain, modules that it names are imported.
+        # The parser's message must not be explained: an explanation would import the modules that it names.
         denied = re.search(r"Importing '([^']+)' is not allowed", str(error))
         if denied:
             what = f"{denied[1]}, which is not part of lit_rl, so it was not built"

@@ -34,7 +34,7 @@ APPROXIMATE_KL = "policy/approximate_kl"
 
 
 class Logprobs(NamedTuple):
-    """[N, T] nats of the old policy and of the reference, 0 in rows that were left out; ``None`` where unread."""
+    """Log-probabilities [N, T] of old policy and reference, nats; 0 in rows left out, ``None`` if not needed."""
 
     old: Tensor | None
     ref: Tensor | None
@@ -46,9 +46,9 @@ class Objective:
     """Loss that the policy minimises.
 
     Args:
-        loss: what a token's log-probability and advantage cost: a class of :mod:`lit_rl.math.losses` or your own. By
-            default the ratio is clipped to [1 - ``clip_low``, 1 + ``clip_high``]: no gradient above with a positive
-            advantage or below with a negative one, counted by ``policy/clip_fraction``.
+        loss: class that makes a token's loss, of :mod:`lit_rl.math.losses` or your own. By default the ratio is clipped
+            to [1 - ``clip_low``, 1 + ``clip_high``]: tokens with a ratio above it and a positive advantage, or below it
+            and a negative one, have no gradient; ``policy/clip_fraction`` counts them.
         ratio_level: ratio of each ``token``, of the ``sequence`` (GSPO, length-normalised), or of the whole
             completion's probabilities (``sequence_product``: use it with ``aggregate: sequence_mean``, and with
             ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).
@@ -57,14 +57,14 @@ class Objective:
             for an unbiased gradient: ``k1`` in the reward and ``k3_weighted`` in the loss, w * (r - 1 - log r) with r =
             reference / policy and w = policy / old policy.
         kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward; ``None`` for
-            ``reward`` in PPO, whose critic then predicts it, and ``loss`` in every other algorithm.
+            ``reward`` in PPO, whose critic then predicts the KL, and ``loss`` in every other algorithm.
         entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
-        correction: weigh each token's loss by the ratio of its probability when the rollout's updates begin to its
-            probability under the sampler, with a class such as :class:`lit_rl.math.losses.TruncatedWeights` (TIS) or
+        correction: weight of each token's loss, the token's probability before the rollout's updates divided by that
+            under the sampler, through a class such as :class:`lit_rl.math.losses.TruncatedWeights` (TIS) or
             :class:`lit_rl.math.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. With a correction, the old
-            policy of the ratio is the one when the updates begin, for stale rows too. ``auto`` is ``TruncatedWeights``
-            if the engine holds its own weights or ``staleness`` is 1, and neither ``loss`` nor a filter of the samples
-            (``top_k``, ``top_p``) stands in the way, else ``None``.
+            policy of the ratio is the policy before the updates, for stale rows too. ``auto`` is ``TruncatedWeights``
+            if the engine holds its own weights or ``staleness`` is 1. It is ``None`` in other runs, and if ``loss`` or
+            a filter of the samples (``top_k``, ``top_p``) stands in the way.
     """
 
     loss: Loss = Clipped()  # noqa: RUF009  # frozen
@@ -79,7 +79,7 @@ class Objective:
         if isinstance(self.correction, Correction) and self.loss.reads_sampler_logprobs:
             raise UsageError(
                 f"{type(self.loss).__name__} already applies importance weights, so the correction "
-                f"{type(self.correction).__name__} would apply them twice: leave one of them out"
+                f"{type(self.correction).__name__} would apply them twice: take another loss, or no correction"
             )
         if self.kl_in == "reward" and self.kl_kind not in (None, "k1"):
             raise UsageError(
@@ -88,7 +88,7 @@ class Objective:
             )
 
     def with_defaults(self, kl_in: KLPlacement, *, is_off_policy: bool) -> Objective:
-        """Fill in what depends on the algorithm and on what samples."""
+        """Fill in the settings that depend on the algorithm and on the sampler."""
         filled = self if self.kl_in is not None else replace(self, kl_in=kl_in)
         if self.correction != "auto":
             return filled
@@ -96,7 +96,7 @@ class Objective:
         return replace(filled, correction=TruncatedWeights() if weigh else None)
 
     def refuse_uncorrected_penalty(self) -> None:
-        """Refuse a KL penalty of rewards that an older sampler's log-probabilities determine, not the policy's."""
+        """Refuse a KL penalty of rewards that comes from an older sampler's log-probabilities and not the policy's."""
         if self.penalises_rewards and self.correction is None:
             raise UsageError(
                 "objective.kl_in reward with rows of older weights needs a correction; without one, the sampler's KL "
@@ -107,11 +107,11 @@ class Objective:
         """Refuse combinations with the update's aggregate that have a wrong gradient."""
         if self.kl_coef and self.kl_in != "reward" and self.effective_kl_kind == "k1":
             raise UsageError(
-                "objective.kl_kind k1 in the loss has an expected gradient of 0: set it "
-                "to k3_weighted, or objective.kl_in to reward"
+                "objective.kl_kind k1 in the loss has an expected gradient of 0: set "
+                "objective.kl_kind to k3_weighted, or objective.kl_in to reward"
             )
         if self.ratio_level == "sequence_product":
-            # Each of T token losses holds the ratio of the whole completion, so their sum has its gradient T times.
+            # Each of T token losses holds the whole completion's ratio, so their sum has the ratio's gradient T times.
             wanted = "sequence_sum" if isinstance(self.loss, CISPO | ImportanceSampling) else "sequence_mean"
             ours = type(self.loss).__module__ == Loss.__module__
             if aggregate != wanted and (ours or aggregate not in ("sequence_mean", "sequence_sum")):
@@ -139,7 +139,7 @@ class Objective:
         return self.kl_coef != 0 and self.kl_in == "reward"
 
     def token_rewards(self, credit: Tensor, logprobs: Logprobs, mask: Tensor) -> Tensor:
-        """Rewards of the tokens [N, T]: their credit, minus the KL where it is in the reward; 0 outside the mask."""
+        """Return the tokens' rewards [N, T]: their credit, minus the KL if it is in the reward; 0 outside the mask."""
         if not self.penalises_rewards:
             return credit * mask
         old, ref = logprobs
@@ -164,7 +164,7 @@ class Objective:
         entropy: Tensor | None,
         micro: Experience,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss of every token, and means to log.
+        """Return the loss of every token, and means to log.
 
         Args:
             logprobs: [n, T] nats. Carries the gradient.

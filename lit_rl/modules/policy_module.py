@@ -49,11 +49,11 @@ from lit_rl.training.threads import using_run_threads
 from lit_rl.types import Problem, Sampling
 
 X_AXIS = "step"
-"""Lightning takes what is logged by this name as the place on the x-axis; its own count begins with 0."""
+"""Lightning takes the value logged under this name as the place on the x-axis; Lightning's own count begins with 0."""
 
 
 class _TearDownOnException(pl.Callback):
-    """In a notebook the process lives on after an exception, and the sandbox would with it."""
+    """Callback that ends the sandbox after an exception; in a notebook, the sandbox would live on."""
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         pl_module.teardown("exception")
@@ -62,19 +62,19 @@ class _TearDownOnException(pl.Callback):
 class PolicyModule(pl.LightningModule, TypedArguments):
     """A policy with an optimizer, evaluated by running what it writes.
 
-    Manual optimization: subclasses call :meth:`optimizer_step` once per update. One optimizer with parameter
-    groups, so that ``global_step`` is the number of updates; training steps are counted by ``clock``.
+    Optimization is manual: subclasses call :meth:`optimizer_step` once per update. There is one optimizer with
+    parameter groups, so that ``global_step`` is the number of updates; ``clock`` counts training steps.
 
     Args:
         policy: the policy to train.
         rewards: reward terms; their mean is reported in validation too.
-        sandbox: runs programs; or a function that builds it when a run starts. The run closes at its end what it
-            started; a sandbox that is running already stays open.
-        collect: how rollouts come about.
+        sandbox: runs programs; or a function that builds the sandbox when a run starts. At its end the run closes a
+            sandbox that it started; a sandbox that was running before stays open.
+        collect: how rollouts are collected.
         update: how one optimizer step is made.
         evaluate: how the policy is measured.
         clock: counts training steps.
-        seed: seed of every random stream of the run; by default ``seed_everything``'s, without one 0.
+        seed: seed of every random stream of the run; by default that of ``seed_everything``, or 0.
     """
 
     metric_prefix = ""
@@ -118,7 +118,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     @property
     def is_fitting(self) -> bool:
-        """True if a trainer trains this module now, rather than measuring it or being absent."""
+        """True if a trainer is training this module now; False if a trainer only measures it or there is none."""
         return self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
 
     # -- life of a run -------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         keep_freed_memory(self.trainer.strategy.root_device)
 
     def configure_threads(self, saved: int | None = None) -> None:
-        """Give torch the number of threads for what is loaded, or that of a checkpoint, until the run ends."""
+        """Set torch's number of threads until the run ends, to suit what is loaded, or to a checkpoint's number."""
         self._threads.close()
         strategy: Any = self.trainer.strategy
         steps_on = torch.device("cpu") if getattr(strategy, "offload", False) else strategy.root_device
@@ -148,7 +148,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.num_threads = self._threads.enter_context(of_run)
 
     def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
-        """The problems of a task's split whose prompts leave room to write in."""
+        """Return the problems of a task's split whose prompts leave room for a completion."""
         kept = [problem for problem in problems if self.collector.accepts_problem(problem)]
         if len(kept) < len(problems):
             rank_zero_info(
@@ -163,13 +163,13 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.policy.load()
 
     def configure_callbacks(self) -> list[pl.Callback]:
-        """End the sandbox after an exception too: Lightning does not call teardown then."""
+        """Return a callback that ends the sandbox after an exception: Lightning does not call teardown then."""
         return [_TearDownOnException()]
 
     def on_fit_start(self) -> None:
-        """Note the run's folder while all ranks are together: asking the trainer for it waits for all of them."""
+        """Note the run's folder while all ranks are together: asking the trainer for the folder waits for all ranks."""
         self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
-        self.fast_forward_schedule()  # to refuse it before a callback writes; again once the optimizer is restored
+        self.fast_forward_schedule()  # fails before a callback writes; repeated once the optimizer is restored
 
     def on_train_start(self) -> None:
         """Stop if the resumed run has already reached its limit; otherwise step the schedule to where the run is."""
@@ -185,7 +185,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.fast_forward_schedule()
         self.clock.planned = self.clock.limit
         values = setting_values_by_name(self.settings())
-        # TensorBoard has those of TensorBoardLayout.
+        # TensorBoard has the settings that TensorBoardLayout writes.
         others = [one for one in self.loggers if not isinstance(one, TensorBoardLogger)]
         for logger in others if self.trainer.enable_autolog_hparams else ():
             try:
@@ -205,7 +205,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         if isinstance(batch, str | Mapping) or any(isinstance(one, str | Mapping) for one in batch):
             raise UsageError(
                 f"a batch must be a list of lit_rl.types.Problem, got {short_repr(batch)}: give a task of lit_rl.data "
-                "or your own (lit-rl docs tasks)"
+                "or your own (see lit-rl docs tasks)"
             )
         return batch
 
@@ -225,11 +225,11 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def configure_optimizers(self) -> Any:
         groups = self.trained_parameters_by_group()
         if frozen := [name for name, weights in groups.items() if not weights]:
-            raise UsageError(f"no weight of the {frozen[0]} is trainable (requires_grad=False): unfreeze some")
+            raise UsageError(f"no weight of the {frozen[0]} is trainable (requires_grad=False): unfreeze some weights")
         return self.build_optimizer_and_schedule([{"params": group, "name": name} for name, group in groups.items()])
 
     def build_optimizer_and_schedule(self, groups: list[dict[str, Any]]) -> Any:
-        """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
+        """Return the optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
         optimizer = build_optimizer_with_masters(self.update.optimizer, groups)
         self.set_learning_rates(optimizer)
         if self.update.lr_scheduler is None:
@@ -241,14 +241,14 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": watched.monitor}}
 
     def build_schedule(self, optimizer: Optimizer) -> Any:
-        """The schedule of an optimizer's rates."""
+        """Return the schedule of an optimizer's learning rates."""
         assert self.update.lr_scheduler is not None
         return self.update.lr_scheduler(optimizer)
 
     def fast_forward_schedule(self) -> None:
         """Build the schedule anew and advance it to the run's step.
 
-        Without this, a second fit would begin it at 0, and a checkpoint would restore the state of another schedule.
+        Without this, a second fit would begin at 0, and a checkpoint would restore the state of another schedule.
         """
         if self.update.lr_scheduler is not None and not self.clock.is_over:
             placed = build_schedule_at_step(self.build_schedule, self.trainer.optimizers[0], self.clock)
@@ -258,7 +258,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def manual_backward(self, loss: Tensor, *args: Any, last: bool = True, **kwargs: Any) -> None:
         """Add to the gradients, and average them over ranks in the ``last`` pass before an optimizer step.
 
-        FSDP2 averages in each pass unless ``whole_gradients``; float32 masters do so in :meth:`optimizer_step`.
+        FSDP2 averages in each pass unless ``whole_gradients``; float32 masters wait for :meth:`optimizer_step`.
         """
         optimizer: Any = self.optimizers()
         strategy: Any = self.trainer.strategy
@@ -268,7 +268,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         add_gradients_to_masters(optimizer.optimizer)
 
     def optimizer_step(self) -> dict[str, float]:  # type: ignore[override]  # Lightning calls it in automatic mode only
-        """Check that each group's gradient is finite, clip it, step, clear it.
+        """Check that each group's gradient is finite, clip it, take a step, and clear the gradients.
 
         Returns:
             Norm of each group's gradient before clipping, by metric name.
@@ -277,12 +277,12 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         if masters_of(optimizer.optimizer):
             average_gradients([parameter for group in optimizer.param_groups for parameter in group["params"]])
         norms, parts = {}, dict[str, list[Tensor]]()
-        for group in optimizer.param_groups:  # an optimizer of the user's may have split a part, by its shapes say
+        for group in optimizer.param_groups:  # the user's own optimizer may have split a part, for example by shape
             parts.setdefault(group["name"], []).extend(group["params"])
         for name, weights in parts.items():
             norm: Any = torch.nn.utils.get_total_norm([p.grad for p in weights if p.grad is not None])
             value = float(whole_tensor(norm))
-            # Before clipping, which would spread one bad number over all gradients in the evidence.
+            # Checked before clipping, which would spread one bad number over all gradients in the evidence.
             self.require_finite(f"gradient norm of the {name}", value)
             norms[f"{name}/gradient_norm"] = value
             if (limit := self.max_gradient_norm(name)) is not None:
@@ -294,7 +294,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return norms
 
     def step_schedule(self) -> None:
-        """Move the learning rate on by one training step; one that waits for a metric stays."""
+        """Advance the schedule by one training step, unless the schedule waits for a metric."""
         schedule: Any = self.lr_schedulers() if self.update.lr_scheduler is not None else None
         if schedule is not None and not isinstance(schedule, ReduceLROnPlateau):
             with warnings.catch_warnings():
@@ -303,13 +303,13 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 schedule.step()
 
     def step_plateau(self, metrics: Mapping[str, Any]) -> None:
-        """Pass its metric to a ``ReduceLROnPlateau``, if that metric was just measured."""
+        """Give a ``ReduceLROnPlateau`` the metric that it watches, if that metric was just measured."""
         schedule: Any = self.lr_schedulers() if self.update.lr_scheduler is not None else None
         if isinstance(schedule, ReduceLROnPlateau) and (monitor := getattr(schedule, "monitor", "")) in metrics:
             schedule.step(float(metrics[monitor]))
 
     def require_finite(self, what: str, value: float) -> None:
-        """Stop the run if a quantity is not finite, after saving what the update was made of."""
+        """Stop the run if a quantity is not finite, after saving the data of the update."""
         if math.isfinite(value):
             return
         step, rank = self.trainer.global_step, self.trainer.global_rank
@@ -327,7 +327,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         raise NotFiniteError(f"{what} is {value} at update {step}: {cause}. The optimizer did not step; {saved}")
 
     def crash_snapshot(self) -> Snapshot:
-        """Tensors of the current update, for :meth:`require_finite` to save."""
+        """Return tensors of the current update, which :meth:`require_finite` saves."""
         return {}
 
     # -- evaluation ----------------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         rollouts, rewards = {}, {}
         with torch.no_grad(), eval_mode(self.policy):
             for name, sampling in self.validation_sampling.items():
-                # The same random numbers at each evaluation: curves then differ by the policy alone.
+                # Every evaluation has the same random numbers: curves then differ by the policy alone.
                 key = StreamKey(self.seed, f"validation/{name}", 0)
                 self.progress.begin(key.purpose)
                 rollout = rollouts[name] = self.collector.collect(batch, sampling, key)
@@ -376,7 +376,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:
-        """Return this module and its task as a configuration has them, for a later start of the run to compare."""
+        """Return this module and its task as a configuration has them, to be compared with a later start of the run."""
         model = to_config(self)
         model["init_args"]["collect"] = to_config(self.collector.settings)
         made = {"optimizer": self.trainer.optimizers[0], "lr_scheduler": self.lr_schedulers()}
@@ -404,7 +404,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.clock.load(checkpoint)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
-        """All weights but frozen base weights, which the configuration can rebuild."""
+        """Return all weights but frozen base weights, which the configuration can rebuild."""
         state: dict[str, Any] = super().state_dict(*args, **kwargs)
         frozen = {name for name, p in self.named_parameters(remove_duplicate=False) if not p.requires_grad}
         dropped = {name for name in frozen if not self.policy.saves_frozen(name)}
@@ -420,7 +420,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return super().load_state_dict(state_dict, strict=False, assign=assign)
 
     def prepare_and_check_weights(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Make room for what a checkpoint holds, and check whether it is of this model."""
+        """Make room for a checkpoint's weights, and raise if the checkpoint is of another model."""
         self.policy.add_reference_if_saved(shapes.keys())
         own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
         wrong = [name for name in own.keys() | shapes.keys() if own.get(name) != shapes.get(name)]

@@ -7,8 +7,8 @@
     5. minimise the clipped surrogate, and the critic's squared error        microbatch_losses
 
 Differences from common practice: reward with a place in the text is put on the token that decided it, only the rest
-on the last token (:mod:`lit_rl.rewards.token_credit`); policy and critic go backward one after the other and are
-clipped by norms of their own.
+on the last token (:mod:`lit_rl.rewards.token_credit`); policy and critic have their backward passes one after the other
+and are clipped by norms of their own.
 
 Letters: N completions, T completion tokens, n rows of a micro-batch.
 """
@@ -59,8 +59,8 @@ class PPO(RolloutModule):
         rewards: reward terms.
         critic: predicts the value of the state before each token.
         estimator: turns token rewards and values into advantages and critic's targets. With ``credit: terminal``,
-            gamma and lambda 1 and no KL, the critic's target at every token is the reward, and its loss half the
-            squared error.
+            gamma and lambda 1 and no KL, the critic's target at every token is the reward, and the critic's loss is
+            half the squared error.
         credit: ``spans`` puts reward with a source span on the token that decides it, and the rest on the last token;
             ``tokens`` spreads reward over the tokens of its span, and the rest over the program, which can
             make programs longer; ``terminal`` puts all reward on the last token.
@@ -135,13 +135,13 @@ class PPO(RolloutModule):
         )
 
     def values_and_tail_values(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        """Values [N, T] and tail values [N] of the dealt rows, read as the updates will, without gradients."""
+        """Return values [N, T] and tail values [N] of the dealt rows, read as in the updates but without gradients."""
         values = torch.zeros_like(completions.sampler_logprobs)
         tails = values.new_zeros(len(completions))
         for rows in equalize_microbatch_count(all_microbatches(self.dealt), values.device):
             part = completions.select(rows if len(rows) else [0]).trim()
             found, tail = self.critic(part)
-            values, tails = values.to(found.dtype), tails.to(found.dtype)  # the same on a rank without rows
+            values, tails = values.to(found.dtype), tails.to(found.dtype)  # also on a rank without rows
             if len(rows):
                 where = rows.to(values.device)
                 values[where, : found.shape[1]] = found
@@ -175,7 +175,7 @@ class PPO(RolloutModule):
         allow_unused_parameters(self.trainer.strategy)
 
     def trained_parameters_by_group(self) -> dict[str, list[nn.Parameter]]:
-        """Policy and critic; an adapter of the critic inside the policy's model is the critic's."""
+        """Return policy's and critic's parameters; the critic's adapter inside the policy's model is the critic's."""
         critic = self.critic.trained_parameters()
         of_critic = {id(parameter) for parameter in critic}
         policy = [p for p in self.policy.parameters() if p.requires_grad and id(p) not in of_critic]
@@ -201,18 +201,18 @@ class PPO(RolloutModule):
 
 
 def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, value_clip: float | None) -> Tensor:
-    """Half the squared error of the critic, pessimistic about moves larger than ``value_clip``.
+    """Return half the squared error of the critic, pessimistic about moves larger than ``value_clip``.
 
         near = old_values + clip(values - old_values, -value_clip, value_clip)
         loss = 1/2 max((values - returns)^2, (near - returns)^2)
 
     The gradient vanishes once a value has moved by ``value_clip`` towards its return. Without a clip this is half the
-    squared error. Reduce with :func:`lit_rl.math.masking.aggregate`, by the denominator of the whole update like
-    the policy loss; the 1/2 is here, once.
+    squared error. Reduce this loss with :func:`lit_rl.math.masking.aggregate`, by the denominator of the whole update
+    like the policy loss; the factor 1/2 is here, once.
 
     Args:
         values: [N, T] the critic's values, reward units. Carries the gradient.
-        old_values: [N, T] its values when the rollout was collected. No gradient.
+        old_values: [N, T] the critic's values when the rollout was collected. No gradient.
         returns: [N, T] targets: advantages plus old values, or any other. No gradient.
         value_clip: largest useful move per rollout, > 0, **reward units**, not the ratio's; None: no clip.
 
@@ -240,7 +240,7 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, v
 def explained_variance(
     values: Tensor, returns: Tensor, mask: Tensor, *, sum_over_ranks: SumOverRanks | None = None
 ) -> Tensor:
-    """Share of the variance of the returns that the critic's values explain.
+    """Return the share of the variance of the returns that the critic's values explain.
 
         1 - Var(returns - values) / Var(returns)
 

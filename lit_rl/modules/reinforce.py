@@ -1,7 +1,7 @@
 """REINFORCE: the plain policy gradient, with or without a baseline.
 
     1. sample completions and run their programs                     RolloutModule.collect
-    2. advantage of a token = discounted reward from it on - baseline     make_experience
+    2. advantage of a token = discounted reward from there on - baseline  make_experience
     3. minimise -advantage * log-probability                         lit_rl/math/losses.py, ``PolicyGradient``
 
 The deltas of the lecture on sorting replace step 2 where they are given: ``NoBaseline()`` for its ``rewards``,
@@ -39,9 +39,9 @@ class REINFORCE(RolloutModule):
         policy: the policy to train.
         rewards: reward terms.
         objective: the policy's loss; by default the plain policy gradient. A KL to the reference is added to the loss.
-        baseline: subtracted from the reward-to-go: a :class:`lit_rl.math.advantages.Baseline` without normalization, as
-            ``BatchMean(normalize="none")``. Each completion is compared with the mean of the others (of the rollout,
-            over all ranks); one without others has advantage 0.
+        baseline: subtracted from the reward-to-go: a :class:`lit_rl.math.advantages.Baseline` without normalization,
+            such as ``BatchMean(normalize="none")``, which compares each completion with the mean of the rollout's other
+            ones, over all ranks. A completion without others has advantage 0.
         gamma: discount per token.
         credit: ``terminal`` puts all reward on the last token, so that without a discount all of it reaches every
             token; ``spans`` puts reward with a source span on the token that decides it, and the rest on the last

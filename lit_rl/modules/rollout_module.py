@@ -56,11 +56,11 @@ from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
 MAX_ROLLOUTS_WITHOUT_REWARD = 5
-"""A reward term may fail on all of one small rollout; this many failures in a row mean it is broken."""
+"""A reward term may fail on all of one small rollout; this many failures in a row mean that the term is broken."""
 
 
 class LoopOptions(TypedDict, total=False):
-    """Arguments of :class:`RolloutModule` that an algorithm with its own defaults for the others passes on."""
+    """Arguments of :class:`RolloutModule` that an algorithm passes on if it has its own defaults for the other ones."""
 
     sandbox: RunnerFactory | ProgramRunner | None
     collect: RolloutConfig
@@ -85,7 +85,7 @@ class RolloutModule(PolicyModule):
     Args:
         policy: the policy to train.
         rewards: reward terms.
-        sandbox: runs programs; or a function that builds it when a run starts.
+        sandbox: runs programs; or a function that builds the sandbox when a run starts.
         sampling: sampling settings of training; ``num_samples`` is the group size G.
         objective: the policy's loss.
         collect: how rollouts are collected.
@@ -127,7 +127,7 @@ class RolloutModule(PolicyModule):
             clock=StepClock("rollout", max_rollouts),
             seed=seed,
         )
-        # Under a filter the sampler's probabilities are those of fewer tokens.
+        # With a filter, the sampler's probabilities are spread over fewer tokens.
         off_policy = bool(collect.staleness) or not (self.collector.engine.shares_weights or sampling.filters)
         self._chose_correction = objective.correction == "auto" and off_policy
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
@@ -138,8 +138,8 @@ class RolloutModule(PolicyModule):
             raise UsageError(fault)
         if sampling.filters:
             rank_zero_warn(
-                "the training sampler uses top_k or top_p, but gradients are of the unfiltered policy: they are biased "
-                "and its entropy falls; leave both out of model.sampling (model.evaluate may have them)"
+                "the training sampler uses top_k or top_p, but gradients are of the unfiltered policy: gradients are "
+                "biased and entropy falls; leave top_k and top_p out of model.sampling (model.evaluate may have them)"
             )
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobComputer(policy, objective, update, sampling)
@@ -151,7 +151,7 @@ class RolloutModule(PolicyModule):
 
     @property
     def reference(self) -> NoGradScorer | None:
-        """The policy that the KL is measured to, by default where training began; ``None`` if nothing reads one."""
+        """The policy that the KL is measured to, by default where training began; ``None`` if nothing reads it."""
         return self.logprobs.reference
 
     @property
@@ -170,28 +170,28 @@ class RolloutModule(PolicyModule):
         """Make experience for updates from judged completions. Called without gradients, policy in eval mode."""
 
     def microbatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
-        """Losses of some rows of a minibatch, each with means per token to log.
+        """Yield the losses of some rows of a minibatch, each with means per token to log.
 
         Each loss goes backward before the next one is asked for, so only one graph exists at a time.
 
         Args:
             micro: n rows.
-            denominator: what losses are divided by, for all micro-batches and ranks of the update.
+            denominator: divisor of the losses, for all micro-batches and ranks of the update.
         """
         yield self.policy_loss(micro, denominator)
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
-        """[N] bool: rows that count in the loss and can move a weight; the others skip the forward pass."""
+        """Return [N] bool: True for rows that count in the loss and can move a weight; others skip the forward pass."""
         if self.objective.affects_every_token:
             return row_mask
         return row_mask & (advantages != 0).any(-1)
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
-        """Extra metrics of this algorithm for the rollout of B problems; all ranks call it together."""
+        """Return extra metrics of this algorithm for the rollout of B problems; all ranks call this together."""
         return Means()
 
     def register_baseline(self, compared: RowAdvantages, argument: str) -> None:
-        """Register the baseline: it sums over ranks and is saved in checkpoints."""
+        """Register the baseline, which sums over ranks and is saved in checkpoints."""
         compared.require_samples(self.sampling.num_samples, argument)
         compared.sum_over_ranks = sum_over_ranks
         self._compared = compared
@@ -230,7 +230,7 @@ class RolloutModule(PolicyModule):
                 callback.on_rollout_end(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
 
     def collect(self, batch: Sequence[Problem]) -> Rollout:
-        """N judged rows for B problems."""
+        """Collect N judged rows for B problems."""
         loader: Any = self.trainer.train_dataloader
         return self.collector.collect_training(
             batch,
@@ -241,7 +241,7 @@ class RolloutModule(PolicyModule):
         )
 
     def compute_rewards(self, rollout: Rollout) -> RewardOutput:
-        """Rewards of a rollout; a row in which a weighted term has no value is not valid and trains nothing.
+        """Compute a rollout's rewards; a row in which a weighted term has no value is not valid and trains nothing.
 
         After an infrastructure failure, terms that read verdicts have no value: the row has advantage 0 and leaves
         baseline, loss and denominator.
@@ -258,25 +258,25 @@ class RolloutModule(PolicyModule):
         return rewards
 
     def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
-        """Log-probabilities under old policy and reference, each computed only where something reads it, else ``None``.
+        """Return log-probabilities under old policy and reference, each ``None`` if nothing reads them.
 
-        Deals the rollout's rows into the minibatches and micro-batches that the updates use, and computes in these. The
-        old policy's pass is left out with a single update a rollout (its log-probabilities are the update's own),
-        unless the KL is in the reward; stale rows without a correction have the sampler's.
+        This deals the rollout's rows into the minibatches and micro-batches that the updates use, and computes in
+        these. With a single update per rollout, the old policy's log-probabilities are the update's own: its pass is
+        left out, unless the KL is in the reward. Stale rows without a correction have the sampler's log-probabilities.
         """
         self.dealt = self.make_minibatches(completions, rows)
         return self.logprobs.compute_old_and_reference(completions, self.dealt, on_policy=self.on_policy)
 
     def make_minibatches(self, completions: Completions, rows: Tensor) -> tuple[Minibatch, ...]:
-        """Minibatches of this rollout, and micro-batches of those of its rows that go through the model."""
+        """Return the minibatches of this rollout, with micro-batches of the rows that go through the model."""
         seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", 0)
         return make_minibatches(completions, rows.cpu(), self.update, self.policy.shares_prompts, seed)
 
     def next_problems(self) -> tuple[Problem, ...] | None:
-        """Problems of the next rollout; ``None`` if this one is the last.
+        """Return the problems of the next rollout; ``None`` if this rollout is the last.
 
         A limit that cannot be foreseen, such as a time limit, may leave a rollout unused. If updates are skipped, a run
-        with ``max_steps`` has more rollouts than predicted here; those are not sampled ahead.
+        with ``max_steps`` has more rollouts than predicted here; the additional ones are not sampled ahead.
         """
         trainer: Any = self.trainer
         if self.clock.steps_left is not None and self.clock.steps_left <= 1:
@@ -290,7 +290,7 @@ class RolloutModule(PolicyModule):
     # -- the update ----------------------------------------------------------------------------------------
 
     def learn_from(self, experience: Experience) -> Means:
-        """Several passes over the rollout's minibatches, each in another order, each minibatch one optimizer step."""
+        """Pass several times over the rollout's minibatches, in changing order; each makes one optimizer step."""
         means = Means()
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
         dealt = self.dealt or self.make_minibatches(experience.completions, trained)
@@ -308,10 +308,10 @@ class RolloutModule(PolicyModule):
         return means
 
     def update_once(self, experience: Experience, minibatch: Minibatch, trained: Tensor, means: Means) -> bool:
-        """One optimizer step on a minibatch; none if no row of any rank can move a weight.
+        """Take one optimizer step on a minibatch, or none if no row of any rank can move a weight.
 
         A loss or gradient norm that is not finite ends the run before the step, whatever the settings:
-        ``PolicyModule.require_finite`` raises ``NotFiniteError``, for a loss on its own rank, for the gradient on all,
+        ``PolicyModule.require_finite`` raises ``NotFiniteError``, for a loss on one rank, for a gradient on all ranks,
         with the evidence in a file.
 
         Returns:
@@ -347,7 +347,7 @@ class RolloutModule(PolicyModule):
         return near
 
     def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The objective of some rows, reduced to one number, and means per token to log."""
+        """Return the objective of some rows, reduced to one number, and means per token to log."""
         logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, self.objective.reads_entropy)
         loss, metrics = self.token_losses_and_metrics(micro, logprobs, entropy)
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
@@ -355,14 +355,14 @@ class RolloutModule(PolicyModule):
     def token_losses_and_metrics(
         self, micro: Experience, logprobs: Tensor, entropy: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """[n, T] losses of the objective from what the policy's forward pass found, and means per token to log."""
+        """Return the objective's losses [n, T], from the policy's forward pass, and means per token to log."""
         self.trace.record(logprobs, entropy)
         old_logprobs = logprobs.detach() if self.on_policy else micro.old_logprobs
         assert old_logprobs is not None
         return self.objective.token_losses_and_metrics(logprobs, old_logprobs, entropy, micro)
 
     def denominator(self, minibatch: Experience) -> Tensor:
-        """The divisor of this update's losses, those of the whole minibatch on this rank.
+        """Return this rank's divisor of the update's losses, which covers the whole minibatch.
 
         By default (``token_mean``) it counts the tokens in the loss mask, rows of advantage 0 included; the
         ``sequence_`` modes count rows, ``sequence_sum_constant`` rows times ``max_tokens``. Any split into
@@ -389,14 +389,14 @@ class RolloutModule(PolicyModule):
                 f"the policy's, but {self.sampling.filters}: leave out top_k and top_p, or use an "
                 "engine that samples with the present weights"
             )
-        # One update of the weights that sampled: every ratio is 1. With a correction ratios begin at the present
-        # weights, whichever sampled.
+        # In a single update of the weights that sampled, every ratio is 1. With a correction, ratios begin at the
+        # present weights, whichever weights sampled.
         self.on_policy = self.update.steps == 1 and (not num_stale or self.objective.correction is not None)
         means = Means()
-        if may_be_stale and completions.weights_versions:  # engines may not say it
+        if may_be_stale and completions.weights_versions:  # engines may not report versions
             ages = [self.policy.version - sampled_by for sampled_by in completions.weights_versions]
             means.add_sum("policy/updates_behind", sum(ages), len(ages))
-        if not self.objective.reads_entropy:  # a bonus computes it anyway
+        if not self.objective.reads_entropy:  # an entropy bonus computes it anyway
             key = StreamKey(self.seed, "entropy", self.clock.count)
             add_entropy_estimate(means, self.policy, completions, self.sampling.temperature, key)
         return means
@@ -410,7 +410,7 @@ class RolloutModule(PolicyModule):
         rollout_seconds: float,
         collected: float,
     ) -> dict[str, float]:
-        """Add what the module alone knows, write the rollout's metrics, and return them.
+        """Add the metrics that only the module knows, log all of the rollout's metrics, and return them.
 
         The x-axis of every curve is the number of rollouts.
         """
@@ -445,7 +445,7 @@ class RolloutModule(PolicyModule):
     # -- life of a run -------------------------------------------------------------------------------------
 
     def on_fit_start(self) -> None:
-        """Say which weights correct for a sampler with other weights, where the user chose none."""
+        """Report the correction for a sampler with other weights, if the user chose none."""
         super().on_fit_start()
         if self._chose_correction and self.objective.correction is not None:
             rank_zero_info(
@@ -462,8 +462,8 @@ class RolloutModule(PolicyModule):
             if self.update.minibatches > rows:
                 raise UsageError(
                     f"update.minibatches is {self.update.minibatches}, but a rollout has {rows} rows on each rank "
-                    f"(batch_size {task.batch_size}, num_samples {self.sampling.num_samples}): lower it, or raise "
-                    "batch_size"
+                    f"(batch_size {task.batch_size}, num_samples {self.sampling.num_samples}): lower "
+                    "update.minibatches, or raise batch_size"
                 )
             for problem in task.problems("train"):
                 self.rewards.check_problem(problem)

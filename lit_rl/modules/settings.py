@@ -19,14 +19,14 @@ from lit_rl.types import Sampling
 class AdamWByDefault(dict[str, Any]):
     """AdamW with a learning rate of 1e-6: a function of the parameters that a configuration can write and change.
 
-    The command line reads defaults of a group from an object of it, and would write a plain function as no class.
+    The command line reads defaults from an object of the group, and could not write a plain function as a class.
     """
 
     def __init__(self) -> None:
         super().__init__(class_path="torch.optim.AdamW", init_args={"lr": 1e-6})
 
     def __call__(self, parameters: Any) -> torch.optim.Optimizer:
-        """Build it."""
+        """Build the optimizer."""
         return torch.optim.AdamW(parameters, **self["init_args"])
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # nothing changes it, so it may be a default
@@ -38,9 +38,9 @@ class Optimization:
     """Settings of one optimizer step.
 
     Args:
-        optimizer: a function that makes an optimizer of parameters.
-        lr_scheduler: a function that makes a schedule of the optimizer. It is stepped once per training step,
-            ``ReduceLROnPlateau`` whenever its metric was measured.
+        optimizer: a function that makes an optimizer from parameters.
+        lr_scheduler: a function that makes a schedule for the optimizer. The schedule is stepped once per training
+            step, or whenever its metric was measured if it is a ``ReduceLROnPlateau``.
         gradient_clip_norm: largest norm of the gradient of an update; ``None`` for no limit.
         microbatch_size: rows per forward and backward on one rank (``SFT``, ``DPO``: problems); ``None`` for all of
             an update at once. Changes memory and speed, never the gradient.
@@ -64,9 +64,9 @@ class UpdateConfig(Optimization):
             row is a micro-batch of its own. With ``microbatch_size`` both limits apply.
         aggregate: how to average token losses, see :func:`lit_rl.math.masking.aggregate`.
         mask_truncated: leave completions cut by the token limit out of the loss (they stay in the baseline).
-        max_kl: skip the rest of a rollout's updates once the policy is further than this from where they began
+        max_kl: skip the rest of a rollout's updates once the policy is further than this from where the updates began
             (nats per token, mean over all ranks); ``None`` for no limit.
-        refresh_reference_every: make the policy the new reference every this many rollouts; ``None`` never does.
+        refresh_reference_every: number of rollouts after which the policy becomes the new reference; ``None``: never.
         refresh_reference_share: how far the reference then moves towards the policy: 1 all the way, less for an
             exponential moving average of the policy's weights.
     """
@@ -83,8 +83,8 @@ class UpdateConfig(Optimization):
     def __post_init__(self) -> None:
         if self.refresh_reference_share < 1 and self.refresh_reference_every is None:
             raise UsageError(
-                f"refresh_reference_share={self.refresh_reference_share:g} needs refresh_reference_every: set that to "
-                "1 for a moving average"
+                f"refresh_reference_share={self.refresh_reference_share:g} needs refresh_reference_every: set "
+                "refresh_reference_every to 1 for a moving average"
             )
 
     @cached_property

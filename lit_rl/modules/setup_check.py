@@ -1,7 +1,7 @@
-"""Combinations that cannot work, or hardly mean what they say: compared once, when a trainer sets a module up.
+"""Checks for combinations that cannot work, or are hardly meant; they run once, when a trainer sets a module up.
 
-Each check is a function of the module, with its trainer, and the stage; it returns what is wrong and what to do, or
-nothing.
+Each check is a function of the module, with its trainer, and the stage; the function returns what is wrong and what to
+do, or an empty text.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "
 
 
 def check_setup(module: Any, stage: str) -> None:
-    """Refuse what cannot work in a stage; warn of what is hardly meant."""
-    stage = next(name for name in _SPLITS if name == stage)  # Lightning's is a member of an enumeration
+    """Refuse settings that cannot work in a stage; warn about settings that are hardly meant."""
+    stage = next(name for name in _SPLITS if name == stage)  # Lightning's stage is a member of an enumeration
     for find in CHECKS_THAT_RAISE:
         if fault := find(module, stage):
             raise UsageError(fault)
@@ -59,11 +59,11 @@ def _describe_missing_problems(module: Any, stage: str) -> str:
     if task is None or any(of.problems(_SPLITS[stage]) for of in tasks):
         return ""
     split = _SPLITS[stage]
-    remedy = f"have load_problems return some for the split {split}" + ", or use lit-rl validate" * (stage == "test")
+    remedy = f"make load_problems return problems for split {split}" + ", or use lit-rl validate" * (stage == "test")
     if split != "train" and task.max_validation_problems == 0:
         remedy = "raise data.max_validation_problems"
     elif isinstance(task, SplitTask):
-        remedy = "give split='train', which trains on four fifths of it"
+        remedy = "give split='train', which trains on four fifths of the problems"
     return f"{task.name} has no {split} problems, so there is nothing to {stage}: {remedy}"
 
 
@@ -88,7 +88,7 @@ def _describe_scaled_precision(module: Any, stage: str) -> str:
 
 
 def precision_fault(precision: Any) -> str:
-    """Say what is wrong with a trainer's precision that scales losses, or would lose small gradients."""
+    """Return what is wrong with a precision that scales losses, or would lose small gradients; empty if nothing is."""
     if str(precision) in ("16", "16-mixed"):
         fault = "scales losses, which gradient clipping does not support"
     elif precision == "16-true":
@@ -108,7 +108,7 @@ def _describe_validation_overlap(module: Any, stage: str) -> str:
         if same := sum(trained.get(one.task_id) == one.prompt for one in problems):
             return (
                 f"{same} of {len(problems)} validation problems of {of.name} are also trained on: make "
-                "load_problems return others for the split validation"
+                "load_problems return other problems for the split validation"
             )
     return ""
 
@@ -119,7 +119,7 @@ def _describe_missing_measure(module: Any, stage: str) -> str:
     if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or measures:
         return ""
     return (
-        "without the callback ExecutionEvaluation validation measures nothing: use lit_rl.Trainer, or add the callback"
+        "without the callback ExecutionEvaluation, validation measures nothing: use lit_rl.Trainer, or add the callback"
     )
 
 
@@ -136,7 +136,7 @@ def _describe_missing_limit(module: Any, stage: str) -> str:
 
 
 def _describe_unplayable_problems(module: Any, stage: str) -> str:
-    """A problem that the environment cannot play gets one turn; a task of which it can play none is refused."""
+    """A problem that the environment cannot play gets one turn; a task without any problem it can play is refused."""
     environment: Environment = module.collector.environment
     if environment.max_turns < 2:
         return ""
@@ -171,19 +171,19 @@ CHECKS_THAT_WARN: tuple[Check, ...] = (_describe_validation_overlap, _describe_m
 
 
 def warn_about_high_rates(optimizer: optim.Optimizer) -> None:
-    """Warn of a learning rate that an Adam hardly means."""
+    """Warn about a learning rate that is hardly meant for an Adam."""
     is_adam = isinstance(optimizer, optim.Adam | optim.NAdam | optim.RAdam | optim.Adamax)
     groups = optimizer.param_groups if is_adam else ()
     rate = max((one.get("max_lr", one.get("initial_lr", one["lr"])) for one in groups), default=0.0)
     if rate > MAX_ADAM_LR:
         rank_zero_warn(
             f"the learning rate is {rate:g}, and {type(optimizer).__name__} moves a weight by about that much in each "
-            "update: lower it (1e-6 to 1e-3 are usual)"
+            "update: lower the rate (1e-6 to 1e-3 are usual)"
         )
 
 
 def sampled_tasks_and_splits(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:
-    """List whose problems, of which split, are sampled in a stage; none without a task."""
+    """List the tasks and splits whose problems are sampled in a stage; the list is empty without a task."""
     task = task_of(trainer)
     found: list[tuple[TaskDataModule, Split]] = []
     if task is not None and (stage == "validate" or (stage == "fit" and trainer.limit_val_batches)):
@@ -194,7 +194,7 @@ def sampled_tasks_and_splits(trainer: pl.Trainer, stage: str, *, train: bool) ->
 
 
 def limit_precision_conversion(trainer: pl.Trainer) -> None:
-    """Keep a precision that converts tensors from touching batches of problems, and buffers in bf16-true."""
+    """Keep a precision from converting batches of problems, and from converting buffers in bf16-true."""
     precision: Any = trainer.precision_plugin
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
     precision.convert_input = lambda batch: batch
@@ -210,6 +210,6 @@ def _narrow_weights(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def task_of(trainer: pl.Trainer) -> TaskDataModule | None:
-    """The task that a trainer runs, if it runs one."""
+    """Return the task that a trainer runs, if it runs a task."""
     task: Any = getattr(trainer, "datamodule", None)
     return task if isinstance(task, TaskDataModule) else None

@@ -17,7 +17,7 @@ from lit_rl.types import Completions, Problem, StopReason
 
 
 class SFT(TextModule):
-    """Imitate demonstrations: cross-entropy of completion tokens and EOS, mean over the tokens of the update.
+    """Imitation of demonstrations: cross-entropy of completion tokens and EOS, mean over the tokens of the update.
 
     A problem's demonstration is ``fields["demonstration"]`` where the task gives one, else its reference; rows of
     :class:`lit_rl.data.CompletionFile` keep their sampled token ids. Prompt tokens have no loss.
@@ -27,7 +27,7 @@ class SFT(TextModule):
     """
 
     metric_prefix = "sft"
-    lacks = "has neither a demonstration nor a reference: SFT needs one"
+    lacks = "has neither a demonstration nor a reference: SFT needs one of the two"
     nothing_left = "rows whose last turn begins beyond the context"
 
     def texts(self, problem: Problem) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class SFT(TextModule):
 
 
 def demonstration(problem: Problem) -> str:
-    """The completion to imitate: the task's own, or the reference in the form the prompt asks for."""
+    """Return the completion to imitate: the task's demonstration, or the reference in the form the prompt asks for."""
     if "demonstration" in problem.fields:
         return str(problem.fields["demonstration"])
     assert problem.reference is not None

@@ -34,7 +34,7 @@ from lit_rl.types import Completions, Problem
 Metrics = dict[str, Tensor]
 
 _MORE_TOKENS = 8
-"""A text has at most as many tokens as bytes, and some more: EOS, a space that its tokenizer puts before it."""
+"""A text's tokens outnumber its bytes by at most this many: EOS, and a space that the tokenizer puts before a text."""
 
 
 class TextOptions(TypedDict, total=False):
@@ -50,13 +50,13 @@ class TextOptions(TypedDict, total=False):
 
 
 class TextModule(PolicyModule):
-    """Learns from given texts; a subclass defines the texts and their loss.
+    """Module that learns from given texts; a subclass defines the texts and their loss.
 
     Args:
         policy: the policy to train.
         rewards: reward terms, reported in validation.
-        sandbox: runs programs in validation; or a function that builds it when a run starts.
-        collect: how validation's rollouts come about.
+        sandbox: runs programs in validation; or a function that builds the sandbox when a run starts.
+        collect: how validation's rollouts are collected.
         update: how one optimizer step is made; ``microbatch_size`` counts problems.
         evaluate: how the policy is measured.
         max_updates: the run ends after this many updates; ``None`` leaves it to the trainer.
@@ -67,7 +67,7 @@ class TextModule(PolicyModule):
     lacks = "has no text to learn from"
     """The end of the message about a problem without a text."""
     nothing_left = "problems of which nothing is left to learn"
-    """Problems that leave once their texts are cut, as the notice names them."""
+    """The notice's words for problems that are left out once their texts are cut."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class TextModule(PolicyModule):
 
     @abstractmethod
     def texts(self, problem: Problem) -> tuple[str, ...]:
-        """The G given texts of a problem; none if it has no text to learn from."""
+        """Return the G given texts of a problem; none if the problem has no text to learn from."""
 
     def finished(self, problem: Problem) -> tuple[bool, ...]:
         """Return for each text whether it is finished: the policy would end it there, and no token limit cut it."""
@@ -136,7 +136,7 @@ class TextModule(PolicyModule):
 
     @abstractmethod
     def loss_and_metrics(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
-        """Loss of some rows, and means to log.
+        """Return the loss of some rows, and means to log.
 
         Args:
             completions: n rows, all G of a problem together.
@@ -161,7 +161,7 @@ class TextModule(PolicyModule):
             f"after their prompts into the policy's context of {self.policy.codec.max_positions} tokens"
         )
         if number == total and split == "train":
-            raise UsageError(f"{text}: take a policy with a longer context, or shorten them")
+            raise UsageError(f"{text}: take a policy with a longer context, or shorten the texts")
         teach = [problem for problem in kept if found[problem.task_id][1]]
         left = f"; {len(kept) - len(teach)} {self.nothing_left} are left out" if len(teach) < len(kept) else ""
         rank_zero_info(f"{text}, and are cut there{left}")
@@ -192,7 +192,7 @@ class TextModule(PolicyModule):
             means.add(metrics, count=float(self.denominator_part(piece)))
             means.add_sum("loss", loss, 1 / len(microbatches))
             self.progress.part += 1
-        for problem in batch:  # those of a loader without a task are not known yet
+        for problem in batch:  # problems of a loader without a task are not known yet
             if problem.task_id not in self.cut:
                 self.cut[problem.task_id] = self.truncated_count_and_trainable(problem)[0]
         means.add_sum("cut_fraction", sum(self.cut[problem.task_id] for problem in batch), len(completions))
@@ -215,7 +215,7 @@ class TextModule(PolicyModule):
         return snapshot_of_completions(self.piece) if self.piece is not None else {}
 
     def completions_and_group_size(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
-        """The problems' texts as N completions, and G."""
+        """Return the problems' texts as N completions, and G."""
         texts = [self.texts(problem) for problem in problems]
         if not all(texts):
             raise UsageError(f"problem {problems[texts.index(())].task_id} {self.lacks}")
@@ -226,7 +226,7 @@ class TextModule(PolicyModule):
         return self.policy.codec.as_completions(repeated, given, self.policy.device, finished=finished), group
 
     def divide_into_microbatches(self, completions: Completions, group: int) -> list[Completions]:
-        """Micro-batches: problems of similar length together, so that little is padding."""
+        """Divide problems into micro-batches of similar length, so that little is padding."""
         longest = completions.lengths.view(-1, group).amax(-1).cpu()
         order = longest.argsort(stable=True)
         parts = torch.split(order, self.update.microbatch_size or max(1, len(order)))
@@ -245,7 +245,7 @@ class TextModule(PolicyModule):
         shown = [problem for problem in batch if self.texts(problem)]
         with torch.no_grad(), eval_mode(self.policy):
             microbatches = self.divide_into_microbatches(*self.completions_and_group_size(shown)) if shown else []
-            # A rank that has fewer joins in with a text of another: a sharded policy is gathered by all together.
+            # A rank that has fewer joins in with a text of another rank: all ranks gather a sharded policy together.
             texts = [problem for of_rank in gather_over_ranks(list(shown[:1])) for problem in of_rank]
             missing = max_over_ranks(len(microbatches), self.device) - len(microbatches)
             pieces = [(piece, True) for piece in microbatches]
@@ -258,7 +258,7 @@ class TextModule(PolicyModule):
         return self.evaluate_by_execution(batch, batch_idx, dataloader_idx)
 
     def evaluate_by_execution(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int) -> Evaluated:
-        """Evaluation by execution, as every module does it."""
+        """Evaluate by execution, as every module does."""
         return super().validation_step(batch, batch_idx, dataloader_idx)
 
     def on_validation_epoch_end(self) -> None:

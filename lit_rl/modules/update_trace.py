@@ -22,7 +22,7 @@ class NotFiniteError(LitRLError, FloatingPointError):
 
 
 def snapshot_of_completions(completions: Completions) -> Snapshot:
-    """Rows as they went into the model."""
+    """Return rows as they went into the model."""
     return {
         "task_ids": [problem.task_id for problem in completions.problems],
         "texts": [[turn.text for turn in turns] for turns in completions.turns],
@@ -36,7 +36,7 @@ def snapshot_of_completions(completions: Completions) -> Snapshot:
 
 
 def weight_and_gradient_norms(module: nn.Module, masters: Mapping[nn.Parameter, nn.Parameter]) -> Snapshot:
-    """Norms of trained weights and gradients (of masters where there are any): the first place to look at."""
+    """Return norms of trained weights and of gradients (of masters, if there are any): the first place to look at."""
     learning = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     gradients = {name: masters.get(p, p).grad for name, p in learning}
     return {
@@ -73,8 +73,8 @@ class UpdateTrace:
     Attributes:
         micro: n rows that are being learned from.
         logprobs: [n, T] nats of the policy, once its forward pass is done.
-        recorded: of the rollout, [N, T] nats by name: ``logprobs`` and, where computed, ``entropy`` of each token in
-            the forward pass of the last update that its row was part of; NaN in rows that were not trained.
+        recorded: [N, T] nats of the rollout, by name: ``logprobs`` and, if computed, ``entropy`` of each token in the
+            forward pass of the last update that its row was part of; NaN in rows that were not trained.
     """
 
     micro: Experience | None
@@ -91,7 +91,7 @@ class UpdateTrace:
         self.micro = micro
 
     def record(self, logprobs: Tensor, entropy: Tensor | None) -> None:
-        """Keep what the policy's forward pass found of its rows, [n, T] nats each."""
+        """Keep the results of the policy's forward pass over the micro-batch, [n, T] nats each."""
         self.logprobs = logprobs.detach()
         self._entropy = None if entropy is None else entropy.detach()
 
@@ -107,7 +107,7 @@ class UpdateTrace:
         self.micro = self.logprobs = self._entropy = None
 
     def crash_snapshot(self) -> Snapshot:
-        """The rows as they went into the loss, and their log-probabilities now, each if known."""
+        """Return the rows as they went into the loss, and their present log-probabilities, each if known."""
         names = ("rewards", "row_mask", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
         known = {name: getattr(self.micro, name, None) for name in names} | {"logprobs": self.logprobs}
         rows = snapshot_of_completions(self.micro.completions) if self.micro is not None else {}

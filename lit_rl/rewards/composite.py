@@ -36,12 +36,12 @@ class Composite(TypedArguments):
         names = [term.name for term in terms]
         for index, name in enumerate(names):
             if name in names[:index]:
-                raise UsageError(f"Composite.terms[{index}].name is {name!r} a second time: rename one")
+                raise UsageError(f"Composite.terms[{index}].name is {name!r} a second time: rename one term")
         self.terms = list(terms)
 
     @property
     def needs_every_case(self) -> bool:
-        """True if a term reads more of a program's cases than the first that fails."""
+        """True if a term reads cases of a program beyond the first that fails."""
         return any(term.needs_every_case for term in self.terms)
 
     def setup(self) -> None:
@@ -58,7 +58,7 @@ class Composite(TypedArguments):
                 raise UsageError(f"{what}; take the term out, or give another task") from error
 
     def __call__(self, completions: Completions, judgements: Sequence[Judgement]) -> RewardOutput:
-        """Rewards and credit of N completions, from their judgements in the same order."""
+        """Compute rewards and credit of N completions, from their judgements in the same order."""
         scores = [_checked_scores(term, completions, judgements) for term in self.terms]
         rewards, reasons, weighted = list[float](), dict[int, str](), list[WeightedScores]()
         for i in range(len(completions)):
@@ -86,7 +86,7 @@ class Composite(TypedArguments):
 
 
 WeightedScores = list[tuple[float, TermScore]]
-"""Of a row, each term's weight and score."""
+"""Weight and score of each term, for one row."""
 
 
 def _put_on_tokens(
@@ -95,7 +95,7 @@ def _put_on_tokens(
     judgements: Sequence[Judgement],
     weighted: Sequence[WeightedScores],
 ) -> tuple[Tensor, Tensor]:
-    """Credit of the tokens of N rows, and what each of them decided, [N, T]."""
+    """Return the credit of the tokens of N rows, and the reward that each token decided, [N, T]."""
     credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)
     for i, (of_row, judgement) in enumerate(zip(turns, judgements, strict=True)):
         columns = [(turn.start, turn.end) for turn in of_row]
@@ -119,20 +119,20 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
 
 
 def _describe_fault(score: Any, turns: Sequence[Turn]) -> str:
-    """Return what cannot be used in a row's score, and what to do; empty if all can."""
+    """Return what cannot be used in a row's score, and what to do; empty if there is no such fault."""
     if not isinstance(score, TermScore):
         return f"{score!r:.80}: return TermScore(value)"
     if len(score.turn_values) > len(turns):
-        return f"{len(score.turn_values)} turn_values for {len(turns)} turns: give each turn one at most"
-    size = len(utf8_bytes(turns[-1].text)) or 1  # of nothing but EOS, that is what a span may be about
+        return f"{len(score.turn_values)} turn_values for {len(turns)} turns: give at most one per turn"
+    size = len(utf8_bytes(turns[-1].text)) or 1  # a span may be about EOS if there is nothing else
     for span in score.spans:
         if not isinstance(span, Span) or not 0 <= span.start <= span.end <= size:
-            return f"{short_repr(span)}, and its last turn has {size} bytes of UTF-8: give a Span of bytes inside it"
+            return f"{short_repr(span)}, and its last turn has {size} bytes of UTF-8: give a Span inside that turn"
     numbers = [*(span.value for span in score.spans), *score.turn_values]
     numbers += [] if score.value is None else [score.value]
     for number in numbers:
         if not isinstance(number, SupportsFloat):
             return f"{number!r:.80}: give a number"
     if not all(map(math.isfinite, numbers)):
-        return f"a value that is not finite: {score}; use TermScore(None, reason=...) where the term has none"
+        return f"a value that is not finite: {score}; use TermScore(None, reason=...) where the term has no value"
     return ""

@@ -7,9 +7,9 @@ own (``a.append(x)``), add a definition of the variable at their root and keep t
 * ``comes``: a read of a variable, from each definition of it that can reach the read;
 * ``computed``: a definition, from each variable read in the expression that gives the value.
 
-Definitions reach reads in the order of the text. Branches start from the same state and are united after it; a
-loop's body is walked again with what it left behind; handlers start from the united states before and after what
-they guard; functions, classes and lambdas see what was defined before them and keep their own definitions to
+Definitions reach reads in the order of the text. Branches start from the same state, and their states are united after
+them; a loop's body is walked again from the state that it left behind; handlers start from the united states before and
+after what they guard; functions, classes and lambdas see what was defined before them and keep their own definitions to
 themselves. Jumps, aliases and what a called function does to its arguments are not followed. Names that the program
 does not define (imports, built-ins, functions) have no edges.
 """
@@ -35,17 +35,17 @@ _NESTED_LOOPS = 4  # deeper loops are walked once: walking twice at each depth d
 
 
 class _TooCostly(Exception):
-    """A walk takes far longer than over any program of this length."""
+    """Raised if a walk takes far longer than walks over programs of this length do."""
 
 
 def count_dataflow_edges(source: str) -> Flow | None:
-    """Edges ``(kind, target, source)`` of a program and how often each occurs.
+    """Count the edges ``(kind, target, source)`` of a program.
 
-    Variables are numbered by their first appearance, so renaming them all changes nothing. Of a program that does not
-    parse the statements before its first error are read.
+    Variables are numbered by their first appearance, so renaming them all changes nothing. If a program does not parse,
+    the statements before its first error are read.
 
     Returns:
-        ``None`` if not even these parse, or the walk would take far longer than over a program of this length.
+        The counts; ``None`` if not even these parse, or if the walk would take too long for a program of this length.
     """
     try:
         tree = parse_python(source)
@@ -79,13 +79,13 @@ class _DataflowWalker:
             raise _TooCostly
 
     def count_numbered_edges(self) -> Flow:
-        """The edges, with numbers instead of names and positions."""
+        """Return the edges, with numbers instead of names and positions."""
         order = sorted(self._first, key=lambda name: self._first[name])
         number = {name: index for index, name in enumerate(order)}
         return Counter((kind, number[target], number[source]) for kind, target, source, _, _ in self._edges)
 
     def visit(self, node: ast.AST, state: State) -> list[str]:
-        """Variables read below a node."""
+        """Return the variables read below a node."""
         self._count_steps(1)
         if isinstance(node, ast.Name):
             reaching = state.get(node.id, frozenset())
@@ -104,7 +104,7 @@ class _DataflowWalker:
         """Give a variable a value computed from the sources; ``adds`` keeps its older definitions."""
         self._count_steps(1 + len(sources) + len(state.get(name, ())))
         self._first[name] = min(at, self._first.get(name, at))
-        # The position of the source keeps `x = y + y` one edge: what counts is which variables go in.
+        # The constant position of the source keeps `x = y + y` one edge: what counts is which variables go in.
         self._edges.update(("computed", name, source, at, (0, 0)) for source in sources)
         state[name] = (state.get(name, frozenset()) if adds else frozenset()) | {at}
 
@@ -122,7 +122,7 @@ class _DataflowWalker:
                 self.assign_target(part, sources, state)
 
     def visit_assignment(self, node: Any, state: State) -> list[str]:
-        """``a = b``, ``a: T = b``, ``a += b``, ``(a := b)``; tuples of equal length are stored part by part."""
+        """Visit ``a = b``, ``a: T = b``, ``a += b`` or ``(a := b)``; tuples of equal length are stored part by part."""
         if node.value is None:  # an annotation without a value
             return []
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -144,7 +144,7 @@ class _DataflowWalker:
         return sources
 
     def visit_expression_statement(self, node: Any, state: State) -> list[str]:
-        """A method called for its effect stores its arguments in its object."""
+        """Visit a statement; a method that is called for its effect stores its arguments in its object."""
         call = node.value
         if not isinstance(call, ast.Call):
             return self.visit(call, state)
@@ -163,7 +163,7 @@ class _DataflowWalker:
         return reads
 
     def _run_branch(self, nodes: Iterable[ast.AST | None], state: State) -> State:
-        """The state after one branch that starts from ``state``."""
+        """Return the state after one branch that starts from ``state``."""
         own = self._copy_state(state)
         self.visit_all(nodes, own)
         return own
@@ -182,7 +182,7 @@ class _DataflowWalker:
         state.update(united)
 
     def visit_loop(self, node: Any, state: State) -> list[str]:
-        """``for``, ``while``: a body that runs never, once, or repeatedly with its own definitions."""
+        """Visit ``for`` or ``while``, whose body runs never, once, or repeatedly with its own definitions."""
         is_for = not isinstance(node, ast.While)
         sources = self.visit(node.iter, state) if is_for else []
         self._loops += 1
@@ -197,7 +197,7 @@ class _DataflowWalker:
         return []
 
     def visit_try(self, node: Any, state: State) -> list[str]:
-        """``try``: a handler can start anywhere in the body."""
+        """Visit ``try``, in which a handler can start anywhere in the body."""
         before = self._copy_state(state)
         self.visit_all(node.body, state)
         start: State = {}
@@ -215,7 +215,7 @@ class _DataflowWalker:
         return self.visit_all(node.body, state)
 
     def visit_with_or_for(self, node: Any, state: State) -> list[str]:
-        """``value as name`` of ``with``; ``for x in y if z`` of a comprehension."""
+        """Visit ``value as name`` of ``with``, or ``for x in y if z`` of a comprehension."""
         is_with = isinstance(node, ast.withitem)
         value, target = (node.context_expr, node.optional_vars) if is_with else (node.iter, node.target)
         sources = self.visit(value, state)
@@ -238,7 +238,7 @@ class _DataflowWalker:
     # --- scopes -----------------------------------------------------------------------------------------
 
     def visit_function(self, node: Any, state: State) -> list[str]:
-        """A function or lambda: parameters are definitions; its own ones stay inside."""
+        """Visit a function or lambda: parameters are definitions, and its definitions stay inside."""
         arguments, inside = node.args, self._copy_state(state)
         self.visit_all([*getattr(node, "decorator_list", ()), *arguments.defaults, *arguments.kw_defaults], state)
         parameters = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
@@ -251,7 +251,7 @@ class _DataflowWalker:
         return self.visit_all(node.body, self._copy_state(state))
 
     def visit_comprehension(self, node: Any, state: State) -> list[str]:
-        """The clauses first, then what is built from them."""
+        """Visit the clauses first, then the expressions built from them."""
         inside = self._copy_state(state)
         built = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         return self.visit_all([*node.generators, *built], inside)
@@ -262,13 +262,13 @@ def _position(node: Any) -> Position:
 
 
 def _unpack_sequence(node: ast.expr) -> list[ast.expr]:
-    """Parts of a plain tuple or list; a node that is not one, or has a starred part, is one part."""
+    """Return the parts of a plain tuple or list; any other node, or one with a starred part, is a single part."""
     parts = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
     return [node] if any(isinstance(part, ast.Starred) for part in parts) else parts
 
 
 def _root_variable(node: ast.expr) -> ast.Name | None:
-    """The variable that an element or attribute belongs to."""
+    """Return the variable that an element or attribute belongs to."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node if isinstance(node, ast.Name) else None

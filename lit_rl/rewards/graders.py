@@ -1,4 +1,4 @@
-"""Language models that answer a grading prompt: a server's, or one in this process."""
+"""Language models that answer a grading prompt, on a server or in this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lit_rl.models.padding import pad_left
 from lit_rl.signature_check import TypedArguments
 
 _LIKE_A_TOKEN = re.compile(r"(?<=[<\[])(?=[|｜][^<>\s]*[|｜]>|/?s>|(?:start|end)_of_turn>|/?INST\])")
-"""After the first character of what the tokenizers of common chat models read as a special token."""
+"""Place after the first character of what the tokenizers of common chat models read as a special token."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Grader(TypedArguments, ABC):
 
     @abstractmethod
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
-        """One answer per prompt, in order; never raises for a single prompt that failed."""
+        """Return one answer per prompt, in order; never raise for a single prompt that failed."""
 
 
 class ServerGrader(Grader):
@@ -114,7 +114,7 @@ class ServerGrader(Grader):
 
 
 class LocalGrader(Grader):
-    """A causal language model in this process, answering greedily. Loaded before the first rollout.
+    """A causal language model in this process that answers greedily; it is loaded before the first rollout.
 
     Args:
         model: folder or hub id, loaded by ``transformers``; may hold ``$VARIABLES``.

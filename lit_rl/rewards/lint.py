@@ -32,7 +32,7 @@ _NOT_TEXT: Final[Finding] = {"code": SYNTAX, "location": _START, "end_location":
 
 
 class LintReward(RewardTerm):
-    """Minus the severities of what ruff finds in a program, at least -1; each finding is a place.
+    """Reward of minus the severities of ruff's findings in a program, at least -1; each finding has a place.
 
     ruff is the linter: one process reads all programs of a batch in milliseconds, and its rules contain those of
     pycodestyle (E, W), pyflakes (F), bugbear (B) and bandit (S). Comments that silence ruff (``noqa``) are ignored. If
@@ -45,8 +45,8 @@ class LintReward(RewardTerm):
     Args:
         select: rules or prefixes of rules to look for.
         ignore: rules or prefixes of rules to leave out; by default asserts and line lengths.
-        severities: cost of a finding by the longest prefix of its rule that is named here, at least 0;
-            added to the defaults. The empty prefix means all other rules.
+        severities: costs of findings, at least 0, by prefix of the rule; the longest prefix counts. They are added to
+            the defaults. The empty prefix means all other rules.
         timeout_seconds: limit for one batch; beyond it the batch has no values.
     """
 
@@ -88,10 +88,10 @@ class LintReward(RewardTerm):
         return [score or self._score(text, judgement, findings, failed) for score, text, judgement in rows]
 
     def _collect_findings(self, sources: list[str], findings: dict[str, list[Finding]], failed: dict[str, str]) -> None:
-        """Findings of each source, in order of their places; sources on which ruff fails, with its message.
+        """Add each source's findings, in order of their places, or ruff's message where ruff fails.
 
-        One run reads them all. Where it ends badly the sources are read by halves, so that one of them does not take
-        the others' values with it.
+        One run reads all sources. If the run fails, the sources are read by halves, so that one bad source does not
+        cost the other sources their values.
         """
         if not sources:
             return
@@ -154,7 +154,7 @@ class LintReward(RewardTerm):
         return TermScore(-value, tuple(spans))
 
     def _finding_cost_and_span(self, finding: Finding, places: SourceMap) -> tuple[float, Span | None]:
-        """Severity of one finding and its place; 0 for a finding in the given prefix."""
+        """Return the severity of one finding and its place; 0 for a finding in the given prefix."""
         span = _finding_span(finding, places)
         if span is None and places.known:
             return 0.0, None

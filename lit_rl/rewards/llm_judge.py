@@ -40,12 +40,12 @@ class LLMJudgeReward(RewardTerm):
     """A grader's score, 0 to 1.
 
     The answer is parsed strictly: it must have one line ``Score: N``, from 0 to 10. If it has none, the grader is asked
-    once more; then the score is 0, so that a program that confuses the grader gains nothing. If the grader does not
-    answer, the failure is ours: the row gets no value, not a 0. A completion without a program scores 0 without asking
-    the grader. Scores are kept in memory by the whole prompt, so that no prompt is asked twice.
+    once more; after a second failure the score is 0, so that a program that confuses the grader gains nothing. If the
+    grader does not answer, the failure is ours: the row gets no value, not a 0. A completion without a program scores 0
+    without asking the grader. Scores are kept in memory by the whole prompt, so that no prompt is asked twice.
 
-    The policy writes a part of the prompt and can try to talk to the grader there. What it writes is never
-    parsed, but it can persuade: watch the share of high scores among programs that fail their tests.
+    The policy writes a part of the prompt and can try to talk to the grader there. That text is never parsed, but it
+    can persuade the grader: watch the share of high scores among programs that fail their tests.
 
     Args:
         grader: answers the prompts.
@@ -92,7 +92,7 @@ class LLMJudgeReward(RewardTerm):
         return [one if isinstance(one, TermScore) else failed.get(one) or TermScore(self._scores[one]) for one in found]
 
     def _ask_grader(self, asked: Sequence[str]) -> dict[str, TermScore]:
-        """Put the prompts to the grader and keep its scores; those that got no answer, with the reason."""
+        """Put the prompts to the grader and keep its scores; return the prompts without an answer, with the reason."""
         failed: dict[str, TermScore] = {}
         unread: dict[str, str] = dict.fromkeys(asked, "")
         for added in ("", _AGAIN):
@@ -117,7 +117,7 @@ class LLMJudgeReward(RewardTerm):
 
 
 def fence_code(code: str) -> str:
-    """Code between two fences, longer than any run of backticks in it."""
+    """Return code between two fences that are longer than any run of backticks in it."""
     mark = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
     inside = code.strip("\n")
     return f"{mark}\n{inside}\n{mark}"

@@ -1,8 +1,8 @@
 """Penalties for the form of an answer: no program, many tokens.
 
 Tokens are those that the policy chose, EOS included. A row of several turns costs what all its turns cost together:
-else a policy could write as much as it likes in one turn and hand in a short program in the next. What the environment
-says costs nothing.
+otherwise a policy could write as much as it likes in one turn and hand in a short program in the next. What the
+environment says costs nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lit_rl.types import Completions, Judgement, Problem
 
 
 class FormatReward(RewardTerm):
-    """-1 for a completion without a fenced program, 0 with one: a penalty, never a bonus.
+    """Reward of -1 for a completion without a fenced program, 0 with one: a penalty, never a bonus.
 
     With the default weight a badly formatted completion loses 0.1, so that it stays below a well formatted
     one that fails its tests.
@@ -72,7 +72,7 @@ class OverlongPenalty(RewardTerm):
         -1                                             tokens >= max
 
     Args:
-        max_tokens: the sampler's token limit; with several turns, what all of them together may take.
+        max_tokens: the sampler's token limit; with several turns, the limit of all turns together.
         buffer_tokens: tokens before the limit in which the penalty grows, in [1, max_tokens].
 
     Source:

@@ -36,8 +36,8 @@ class TestsReward(RewardTerm):
     or its checker gives points, ``fraction`` is the mean of these scores.
     ``graded`` gives each verdict its grade.
 
-    If the failing line is known, it gets ``value - value of a pass``, and the value of a pass is spread evenly over the
-    program. Otherwise the value is spread evenly.
+    If the failing line is known, that line gets ``value - value of a pass``, and the value of a pass is spread evenly
+    over the program. Otherwise the value is spread evenly.
 
     Args:
         mode: ``all``, ``fraction`` or ``graded``.
@@ -94,7 +94,7 @@ class TestsReward(RewardTerm):
 def merge_grades(
     owner: RewardTerm, defaults: Mapping[str, float], given: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """Default grades with the given ones in their place."""
+    """Return the default grades, with the given grades in their place."""
     for key in given or ():
         if key not in defaults:
             known = ", ".join(defaults)

@@ -1,9 +1,9 @@
 """The first lexical token of a Python source that the grammar rejects.
 
 The parser of the running interpreter decides, the same that runs the programs, so soft keywords and new statements
-are known. It is asked about prefixes: a prefix that ends after a token is viable if the parser reaches the end of
-it without an error (``codeop`` asks the same to see whether a line is complete). Viability, once lost, stays lost,
-so the first token without it is found by bisection: about ten parses for a wrong program and one for a right one. A
+are known. The parser is asked about prefixes: a prefix that ends after a token is viable if the parser reaches its end
+without an error (``codeop`` asks the same to see whether a line is complete). Viability, once lost, stays lost, so the
+first token that is not viable is found by bisection: about ten parses for a wrong program and one for a right one. A
 second grammar (parso's has no ``match`` statement) would reject programs that run.
 """
 
@@ -55,7 +55,7 @@ def is_blank(source: str) -> bool:
 
 
 def split_lexemes(source: str) -> list[Lexeme]:
-    """Lexical tokens of a source, right or wrong: no comments; line ends only where they end a statement."""
+    """Split a source, right or wrong, into lexical tokens: no comments; line ends only where they end a statement."""
     found: list[Lexeme] = []
     depth = 0
     for match in _LEXEME.finditer(source):
@@ -69,9 +69,9 @@ def split_lexemes(source: str) -> list[Lexeme]:
 
 @lru_cache(maxsize=2048)  # syntax and lint ask about the same programs
 def find_rejected_token(source: str, *, prefix: bool = False) -> tuple[int, int] | None:
-    """Offsets (in characters) of the first token that the grammar rejects; ``None`` if there is none.
+    """Return the offsets (in characters) of the first token that the grammar rejects; ``None`` if there is none.
 
-    * An indentation that fits nowhere is the token in front of its line.
+    * An indentation that fits nowhere counts as the token in front of its line.
     * A string that is invalid by itself (``b'é'``, ``f'{'``) is rejected itself, not the token after it.
     * If every token is viable but the source ends too early, its last token is returned.
 
@@ -84,7 +84,7 @@ def find_rejected_token(source: str, *, prefix: bool = False) -> tuple[int, int]
         return None
     found = split_lexemes(source)
     tested = found[:-1] if prefix and found and _is_extendable(source, found[-1]) else found
-    viable = not tested or _is_viable_through(source, tested[-1])  # then all before it are
+    viable = not tested or _is_viable_through(source, tested[-1])  # then all tokens before it are
     index = (
         len(tested) if viable else bisect_left(tested, True, key=lambda lexeme: not _is_viable_through(source, lexeme))
     )
@@ -125,7 +125,7 @@ def _parser_error(source: str, flags: int) -> Exception | None:
 
 
 def _is_extendable(source: str, last: Lexeme) -> bool:
-    """Return whether more text could make another token of the last one."""
+    """Return whether more text could turn the last token into another one."""
     text = source[last.start : last.end]
     if last.end < len(source) or text in _CLOSED:
         return False
@@ -136,7 +136,7 @@ def _is_extendable(source: str, last: Lexeme) -> bool:
 
 
 def _token_or_indentation(source: str, lexeme: Lexeme) -> tuple[int, int]:
-    """The token, or the white space before it if that is what the parser rejects."""
+    """Return the token, or the white space before it if the parser rejects that."""
     line = max(source.rfind("\n", 0, lexeme.start), source.rfind("\r", 0, lexeme.start)) + 1
     error = _parser_error(source[: lexeme.end] + _GOES_ON, _PREFIX_FLAGS)
     unfit = isinstance(error, IndentationError) and not error.msg.startswith("expected an indented block")

@@ -20,7 +20,7 @@ class BleuReward(RewardTerm):
 
     The problem's ``program_prefix`` is left out on both sides; in instruct form an answer may repeat it.
 
-    sacrebleu computes it, because its tokenization and smoothing are fixed and named: sentence BLEU of up to
+    sacrebleu computes the score, because its tokenization and smoothing are fixed and named: sentence BLEU of up to
     four words, exponential smoothing, orders longer than the program left out.
 
     Source:
@@ -52,7 +52,7 @@ class BleuReward(RewardTerm):
 
 
 def _program_and_reference(judgement: Judgement) -> tuple[str, tuple[str, ...]] | None:
-    """The program and its reference, both without the given prefix; ``None`` if there is no reference."""
+    """Return the program and its reference, both without the given prefix; ``None`` if there is no reference."""
     reference = reference_of(judgement.problem)
     if reference is None:
         return None
@@ -70,8 +70,8 @@ class DataflowReward(RewardTerm):
     The graph is defined in :mod:`lit_rl.rewards.flow_graph`; an edge that occurs n times must occur n times.
     Only the reference's edges are counted, so a program is not charged for doing more. Variables are compared by
     the order of their first appearance: renaming all variables changes nothing; an added first variable renumbers the
-    others. Any program matches a reference without edges. A completion without program gets 0, and so does a text on
-    which the walk would work far longer than on a program of its length.
+    others. Any program matches a reference without edges. A completion without program gets 0, and so does a text for
+    which the walk would take far longer than for a program of its length.
 
     Source:
         the third part of CodeBLEU, Ren et al. 2020, https://arxiv.org/abs/2009.10297; the graph is our own.

@@ -1,4 +1,4 @@
-"""The first place where a Python program breaks the grammar."""
+"""Reward for the first place where a Python program breaks the grammar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lit_rl.types import Completions, Judgement
 
 
 class SyntaxReward(RewardTerm):
-    """-1 on the first lexical token that the grammar rejects; 0 for a program without one.
+    """Reward of -1 on the first lexical token that the grammar rejects; 0 for a program without such a token.
 
     The grammar is that of the running interpreter, see :mod:`lit_rl.rewards.python_prefix`. A completion that the token
     limit cut inside its program is judged as a prefix: its end is not an error. A completion without a program, or with
@@ -39,7 +39,7 @@ def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
     place = _find_syntax_error(program.source, prefix)
     if place is None:
         return TermScore(-1.0 if is_blank(program.source) and not prefix else 0.0)
-    for_good = _find_syntax_error(program.source, True) == place  # what only ends too early can go on
+    for_good = _find_syntax_error(program.source, True) == place  # a program that only ends too early can go on
     span = SourceMap(text, program).span(*place, -1.0, place[1] if for_good else ALL_TEXT)
     return TermScore(-1.0, () if span is None else (span,))
 

@@ -20,7 +20,7 @@ from lit_rl.signature_check import FiniteFloat, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem
 
 ALL_TEXT: Final = sys.maxsize
-"""``Span.until`` of a place that the whole completion decides, with the token that ends it."""
+"""``Span.until`` of a place that the whole completion decides, including the token that ends the completion."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Span:
 
     Args:
         start: first byte in the UTF-8 of the completion's text.
-        end: byte after its last. Equal to ``start`` for a position between two characters: then the token that
-            starts or continues there is meant.
+        end: byte after the last byte of the place. Equal to ``start`` for a position between two characters: then the
+            token that starts or continues there is meant.
         value: reward of this place, in the units of the term.
         until: byte after the text that decides this part of the reward, if that is beyond ``end``; later text cannot
-            change it. ``ALL_TEXT`` if any later token can change it, as a bracket can be closed later.
+            change this part. ``ALL_TEXT`` if any later token can change it, as a bracket can be closed later.
     """
 
     start: int
@@ -51,7 +51,7 @@ class TermScore:
             row leaves baseline and loss, because our own failure is not the program's fault.
         spans: places in the last turn that earned a part of ``value``. What neither spans nor ``turn_values`` cover is
             spread evenly over the last turn.
-        turn_values: parts of ``value`` that whole turns earned, the first turn's first; turns left out at the end
+        turn_values: parts of ``value`` that whole turns earned, in the order of the turns; turns left out at the end
             earned none.
         reason: why there is no value.
     """
@@ -63,7 +63,7 @@ class TermScore:
 
 
 def reference_of(problem: Problem) -> str | None:
-    """The problem's reference program, or the text its check compares with."""
+    """Return the problem's reference program, or the text that its check compares with."""
     return problem.check.reference_text if problem.reference is None else problem.reference
 
 
@@ -72,15 +72,15 @@ class RewardTerm(TypedArguments, ABC):
 
     Args:
         weight: factor of this term in the reward. 0 logs the term without rewarding it.
-        name: name in logs; by default the class's. Two terms of one class need two names.
+        name: name in logs; by default that of the class. Two terms of one class need two names.
     """
 
     default_name = ""
     needs_every_case: bool = True
-    """If no term needs them, cases of standard input after the first that fails are not run. Not inherited, since a
-    class may read what its base does not."""
+    """If no term needs every case, cases of standard input after the first that fails are not run. The flag is not
+    inherited, since a class may read cases that its base does not."""
     reads_python = needs_reference = False
-    """Whether training problems must be in Python, and whether they must have a reference."""
+    """``reads_python`` is True if training problems must be in Python, ``needs_reference`` if they need a reference."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -92,13 +92,13 @@ class RewardTerm(TypedArguments, ABC):
 
     @abstractmethod
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, in their order; called once per batch."""
+        """Return the scores of all N completions, in their order; called once per batch."""
 
     def check_problem(self, problem: Problem) -> None:
         """Check whether the task has the inputs of this term; called before the first rollout."""
         who, language = type(self).__name__, problem.check.language
         if self.reads_python and language != "python":
-            raise UsageError(f"{who} reads python, but its programs are written in {language!r}")
+            raise UsageError(f"{who} reads python, but the task's programs are written in {language!r}")
         if self.needs_reference and reference_of(problem) is None:
             raise UsageError(f"{who} compares with a reference, and this problem has none")
 
@@ -115,8 +115,8 @@ class RewardOutput:
         rewards: [N] float32, weighted sum of the terms, before any KL. 0 where not ``valid``.
         valid: [N] bool; False where a term with a weight failed: the row leaves baseline and loss.
         term_values: per term [N] float32, unweighted; NaN where the term failed.
-        reasons: per invalid row, why.
-        put_on_tokens: makes ``credit`` and ``decided`` once one of them is read, which few algorithms do.
+        reasons: for each invalid row, why it is invalid.
+        put_on_tokens: makes ``credit`` and ``decided`` once either is read, which few algorithms do.
     """
 
     rewards: Tensor
@@ -127,14 +127,14 @@ class RewardOutput:
 
     @property
     def credit(self) -> Tensor:
-        """[N, T] float32; a row's sum over its completion tokens is its reward, 0 outside the mask."""
+        """Credit [N, T], float32: its sum over a row's completion tokens is the row's reward; 0 outside the mask."""
         return self._on_tokens[0].to(self.rewards.device)
 
     @property
     def decided(self) -> Tensor:
-        """[N, T] float32; the part of the reward that has places, each on the token that decided it.
+        """Rewards [N, T], float32, that have places, each on the token that decided it.
 
-        No later token took part in the decision. Of a turn it is the last one. Without what is spread evenly.
+        No later token took part in the decision. A turn's reward is on its last token, evenly spread reward on none.
         """
         return self._on_tokens[1].to(self.rewards.device)
 
@@ -143,5 +143,5 @@ class RewardOutput:
         return self.put_on_tokens()
 
     def rewards_or_nan(self) -> Tensor:
-        """[N] float32, NaN where not ``valid``."""
+        """Return the rewards [N], float32, NaN where not ``valid``."""
         return self.rewards.masked_fill(~self.valid, math.nan)

@@ -1,25 +1,24 @@
-"""Credit: from places in a program to the completion's tokens, and the reward of each.
+"""Credit: from places in a program to the completion's tokens, and the reward of each token.
 
 Parsers and linters read the whole program, prefix included; credit belongs to what the policy wrote. A token that
-overlaps a span is flagged; the span's value is split evenly over its flagged tokens. What has no place is spread evenly
-over the tokens of the extracted program, and tokens outside it get nothing. Where there is no program it is spread over
-all completion tokens, EOS included. The parts always sum to the value.
+overlaps a span is flagged; the span's value is split evenly over its flagged tokens. Reward without a place is spread
+evenly over the tokens of the extracted program, and tokens outside the program get nothing. Without a program, this
+reward is spread over all completion tokens, EOS included. The parts always sum to the value.
 
-In a row of several turns all of this is about the last one, whose text and program are judged. Tokens of an earlier
-turn only share, evenly, what a term gives to that turn. Tokens of the environment get nothing.
+In a row of several turns all of this is about the last turn, whose text and program are judged. Tokens of an earlier
+turn get only an even share of what a term gives to that turn. Tokens of the environment get nothing.
 
 An algorithm may put rewards elsewhere before it learns from them, see :func:`assign_credit`. A token learns from its
 own reward and all later ones. Without a discount that is the gradient of the expected reward, as long as each reward is
 put where it was decided, or later: rewards before a token do not teach it. So a place promises that *no token after the
-deciding one took part in the decision*. It does not say that the line is to blame.
+deciding one took part in the decision*. A place does not say that the line is to blame.
 
 The outcome of a program is decided by its last token, EOS, which says that nothing more follows. That holds for nearly
 every failure at run time, because whatever comes later at the top level can define a function anew before the tests
-call it, and a later part of a function can handle an exception, hold a ``yield`` or make a name local. Only a Python
-program that an exception ends while its top level runs has failed for good, once the statement there can no longer go
-on (with ``except``, ``else`` or a further line): see :meth:`SourceMap.end_of_decision`. Of a fenced answer nothing is
-decided before its end, for a later block may be the program. A text without a fence is taken for one that goes on
-without.
+call it, and a later part of a function can handle an exception, hold a ``yield`` or make a name local. A Python program
+has failed for good only if an exception ends it while its top level runs, once the statement there can no longer go on
+(with ``except``, ``else`` or a further line): see :meth:`SourceMap.end_of_decision`. In a fenced answer nothing is
+decided before its end, since a later block may be the program. A text without a fence is assumed to go on without one.
 
 Letters: N completions, T completion tokens, S places.
 """
@@ -48,12 +47,12 @@ _WORD = re.compile(rb"[\w\x80-\xff]*")
 
 
 def utf8_bytes(text: str) -> bytes:
-    """Bytes of a text as token places count them; a lone surrogate counts as the three bytes it would take."""
+    """Return a text's bytes as token places count them; a lone surrogate counts as the three bytes it would take."""
     return text.encode("utf-8", "surrogatepass")
 
 
 class SourceMap:
-    """Offsets in a program's source, as spans of the completion's text.
+    """Map from offsets in a program's source to spans of the completion's text.
 
     ``known`` says whether places can be found at all.
 
@@ -68,9 +67,9 @@ class SourceMap:
         lines = written.split(b"\n")
         removed = program.removed or (0,) * len(lines)
         kept = b"\n".join(line[count:] for line, count in zip(lines, removed, strict=False))
-        if not self.source.endswith(kept):  # its future imports may stand before the prefix
+        if not self.source.endswith(kept):  # future imports may stand before the prefix
             kept = utf8_bytes(split_future_imports(kept.decode("utf-8", "surrogatepass"))[1])
-        # Source that was changed otherwise on its way out of the completion has no places; its terms spread evenly.
+        # A source that was changed otherwise when it was extracted has no places; terms spread values evenly.
         self.known = len(removed) == len(lines) and self.source.endswith(kept)
         self._prefix = len(self.source) - len(kept)
         self._start, self._fenced = program.start, program.fenced
@@ -81,9 +80,9 @@ class SourceMap:
         self._left_out = list(accumulate(removed))
 
     def span(self, start: int, end: int, value: float, until: int = ALL_TEXT) -> Span | None:
-        """Bytes ``start`` to ``end`` of the source; ``None`` if no part of them is in the completion.
+        """Return bytes ``start`` to ``end`` of the source as a span; ``None`` if no part of them is in the completion.
 
-        The place earned ``value``; up to byte ``until`` of the source it took part in the decision.
+        The place earned ``value``; the source took part in the decision up to byte ``until``.
         """
         if not self.known or max(end, start + 1) <= self._prefix:
             return None
@@ -95,12 +94,12 @@ class SourceMap:
         return Span(first, last, value, self._text_offset(max(until, end, self._prefix + 1) - 1) + 1)
 
     def _text_offset(self, offset: int) -> int:
-        """Byte of the completion that became this byte of the source."""
+        """Return the byte of the completion that became this byte of the source."""
         line = min(bisect_right(self._kept_lines, offset), len(self._left_out)) - 1
         return offset - self._prefix + self._start + self._left_out[line]
 
     def offset(self, line: int, column: int) -> int:
-        """Byte offset of a 1-based line and a 0-based column in characters; past the end for later lines."""
+        """Return the byte offset of a 1-based line and 0-based column in characters; the end for later lines."""
         if line > len(self._lines):
             return len(self.source)
         begin = self._lines[line - 1]
@@ -108,9 +107,9 @@ class SourceMap:
         return begin + len(utf8_bytes(self.source[begin:end].decode("utf-8", "surrogatepass")[:column]))
 
     def end_of_decision(self, line: int) -> int:
-        """Byte of a Python source up to which it decides that the top-level statement at a 1-based line fails.
+        """Return the byte up to which a Python source decides that the top-level statement at a 1-based line fails.
 
-        That is the end of the first word of the next statement: ``else`` would have continued this one.
+        That is the end of the first word of the next statement: ``else`` would have continued this statement.
         """
         tree = BoundedParser().parse_or_none(self.source.decode("utf-8", "surrogatepass"))
         for statement in tree.body if tree else ():
@@ -124,7 +123,7 @@ class SourceMap:
         return ALL_TEXT
 
     def line_reward_span(self, line: int, value: float, until: int = ALL_TEXT) -> Span | None:
-        """The written part of a 1-based source line, without indentation and newline; ``None`` if blank."""
+        """Return the written part of a 1-based source line, without indentation and newline; ``None`` if blank."""
         if not 1 <= line <= len(self._lines):
             return None
         begin = self._lines[line - 1]
@@ -138,14 +137,14 @@ class SourceMap:
 def score_charging_line(
     text: str, judgement: Judgement, value: float, full: float, *, at_once: bool = False
 ) -> TermScore:
-    """Score of a failed program, with the loss charged to the line where it failed.
+    """Return the score of a failed program, with the loss charged to the line where the program failed.
 
-    The line gets ``value - full``, so that the other tokens earn what they would in a program without fault:
-    between a program that fails at a line and one that passes, only that line differs. No place where the
-    line is unknown, blank or not the policy's own, or where nothing was lost.
+    The line gets ``value - full``, so that the other tokens earn what they would earn in a program without fault: a
+    program that fails at a line and a program that passes differ only in that line. No line is charged if the failing
+    line is unknown, blank or not the policy's own, or if nothing was lost.
 
-    ``at_once`` says that every program that an exception ends, and every one that does not compile, has this value:
-    then the loss is decided with the top-level statement that failed, else at the end of the text.
+    Set ``at_once`` if all programs that end with an exception, or do not compile, have this value. Then the top-level
+    statement that failed decides the loss. Without ``at_once``, the loss is decided at the end of the text.
     """
     outcome, program = judgement.outcome, judgement.program
     if value >= full or program is None or outcome.line is None:
@@ -159,14 +158,14 @@ def score_charging_line(
 
 
 def valueless_score_if_unjudged(judgement: Judgement) -> TermScore | None:
-    """A score without value for a program that could not be judged for our own reasons; ``None`` for all others."""
+    """Return a score without value for a program that could not be judged for our own reasons; ``None`` for others."""
     outcome = judgement.outcome
     failed = outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
     return TermScore(None, reason=outcome.stderr or "the sandbox failed") if failed else None
 
 
 def valueless_score_unless_python(judgement: Judgement) -> TermScore | None:
-    """A score without value for a program in another language than Python; ``None`` for one in Python."""
+    """Return a score without value for a program in another language than Python; ``None`` for Python."""
     language = judgement.problem.check.language
     return None if language == "python" else TermScore(None, reason=f"the term does not read {language}")
 
@@ -192,7 +191,7 @@ class TokenCredit:
         mask: [T] bool on the CPU, tokens that the policy chose, EOS included.
         program: the program found in the turn, if any.
         start: column of the turn's first token.
-        turns: columns of all turns, each from its first token to after its last; by default there is only the one.
+        turns: columns of all turns, each from its first token to after its last; by default there is only one turn.
     """
 
     def __init__(
@@ -203,8 +202,8 @@ class TokenCredit:
         start: int = 0,
         turns: Sequence[tuple[int, int]] = (),
     ) -> None:
-        # Only tokens that can be flagged: bytes of their own, in the mask. A trimmed batch keeps the spans of
-        # its padding, so there can be more spans than flags.
+        # Only tokens in the mask with bytes of their own can be flagged. A trimmed batch keeps the spans of its
+        # padding, so there can be more spans than flags.
         chosen = mask[start:]
         spans = ByteSpans.of(token_bytes)[: len(chosen)]
         own = _flag_positions(chosen[: len(spans)] & (spans.ends > spans.starts))
@@ -219,7 +218,7 @@ class TokenCredit:
         self.evenly = inside if len(inside) else self._columns
 
     def columns_overlapping(self, start: int, end: int) -> Tensor:
-        """Columns of the tokens that overlap bytes ``start`` to ``end``; for an empty place the token at its byte."""
+        """Return columns of the tokens that overlap bytes ``start`` to ``end``; for an empty place, the token there."""
         first, after = self._overlapping_range(int64_tensor([start]), int64_tensor([end]))
         return self._tokens[int(first) : int(after)]
 
@@ -227,8 +226,8 @@ class TokenCredit:
         """Put a sum of weighted terms on tokens.
 
         Returns:
-            credit: [T] float64, what has places evenly over the tokens of its place or turn, the rest over the program.
-            decided: [T] float64, what has places on the token by which its place was decided; for a turn its last.
+            credit: [T] float64, a place's reward evenly over the place's or turn's tokens, the rest over the program.
+            decided: [T] float64, a place's reward on the token that decided that place; for a turn, its last token.
         """
         rest = [weight * (score.value or 0.0) for weight, score in scores]
         credit, decided = torch.zeros(2, self._length, dtype=torch.float64)
@@ -247,7 +246,7 @@ class TokenCredit:
         return credit, decided
 
     def _add_amounts(self, places: Sequence[_SpanReward], credit: Tensor, decided: Tensor) -> list[bool]:
-        """Add the amounts of places to their tokens; False for a place that has none."""
+        """Add the amounts of places to their tokens; return False for a place without tokens."""
         starts, ends = int64_tensor(place.start for place in places), int64_tensor(place.end for place in places)
         is_turn = torch.tensor([place.is_turn for place in places])
         amounts = torch.tensor([place.amount for place in places], dtype=torch.float64)
@@ -259,7 +258,7 @@ class TokenCredit:
         # index_add_ on the CPU is a loop: a token's parts are added in the order of the places.
         credit.index_add_(0, positions[_expand_ranges(first, counts)], (amounts / counts).repeat_interleave(counts))
         found = counts > 0
-        deciding = positions[(first + counts - 1)[found]]  # of a turn
+        deciding = positions[(first + counts - 1)[found]]  # right for turns
         spans = ~is_turn[found]
         needed = torch.maximum(ends, int64_tensor(place.until for place in places))
         deciding[spans] = self._deciding_columns(starts[found][spans], needed[found][spans])
@@ -267,25 +266,25 @@ class TokenCredit:
         return found.tolist()
 
     def _overlapping_range(self, starts: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-        """[S] the first of the tokens that overlap bytes, and the one after the last."""
+        """Return [S] the first of the tokens that overlap bytes, and [S] the token after the last of them."""
         ends = torch.maximum(ends, starts + 1)
         return torch.searchsorted(self._ends, starts, right=True), torch.searchsorted(self._starts, ends)
 
     def _deciding_columns(self, starts: Tensor, needed: Tensor) -> Tensor:
-        """[S] the tokens after those that overlap bytes: these may still have gone on. The last for ``ALL_TEXT``."""
+        """Return columns [S] of tokens after places, as a place's last token may go on; the last for ``ALL_TEXT``."""
         last = self._tokens[self._overlapping_range(starts, needed)[1] - 1]
         following = torch.searchsorted(self._columns, last, right=True).clamp(max=len(self._columns) - 1)
         return self._columns[torch.where(needed == ALL_TEXT, len(self._columns) - 1, following)]
 
 
 def _flag_positions(flags: Tensor) -> Tensor:
-    """[K] where the flags are; without a search, which takes long, if they are at the beginning."""
+    """Return the positions [K] of the flags; there is no slow search if all flags are at the beginning."""
     count = int(flags.sum())
     return torch.arange(count) if bool(flags[:count].all()) else flags.nonzero()[:, 0]
 
 
 def _expand_ranges(first: Tensor, counts: Tensor) -> Tensor:
-    """``first, first + 1, ...`` of each range, one after the other."""
+    """Return ``first, first + 1, ...`` of each range, one range after the other."""
     before = counts.cumsum(0) - counts
     return torch.arange(int(counts.sum())) + (first - before).repeat_interleave(counts)
 
@@ -295,18 +294,18 @@ Credit = Literal["spans", "tokens", "terminal"]
 
 
 def assign_credit(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
-    """Each completion's reward on its tokens, before any KL.
+    """Put each completion's reward on its tokens, before any KL.
 
-        spans:     what has a place on the token that decided it, the rest on the last token
-        tokens:    what has a place on the tokens of that place, the rest spread evenly over the program
-        terminal:  all of it on the last token
+        spans:     a place's reward goes on the token that decided the place, the rest on the last token
+        tokens:    a place's reward is spread over the tokens of that place, the rest over the program
+        terminal:  all reward goes on the last token
 
     Each row sums to its reward. ``tokens`` is the credit that is reported. Learning from it is biased: a late token
-    sees less of the outcome than an early one, and EOS none, so that where programs pass it pays to keep writing; and
-    the end of a line that fails sees less of its loss than the beginning.
+    sees less of the outcome than an early one, and EOS sees none, so that it pays to keep writing where programs pass.
+    The end of a failing line sees less of the line's loss than the beginning.
 
     Args:
-        rewards: of N completions.
+        rewards: rewards of N completions.
         mask: [N, T] bool, the tokens that the policy chose.
         credit: see above.
 
@@ -326,12 +325,12 @@ def assign_credit(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor
 
 
 def credit_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
-    """The part of each completion's reward that was decided before its last token, on the tokens that decided it.
+    """Return the part of each completion's reward that was decided before its last token, on the deciding tokens.
 
-    That is all there is to a completion that the token limit cut: what the whole earned was not decided yet.
+    A completion that the token limit cut has no other reward: what the whole earned was not decided yet.
 
     Args:
-        rewards: of N completions.
+        rewards: rewards of N completions.
         mask: [N, T] bool, the tokens that the policy chose.
         credit: as in :func:`assign_credit`; ``credit_last_token`` places nothing before the last token.
 
@@ -344,5 +343,5 @@ def credit_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Te
 
 
 def credit_last_token(rewards: Tensor, mask: Tensor) -> Tensor:
-    """[N, T] with each reward [N] on the last token of its row that the policy chose."""
+    """Return [N, T] with each reward [N] on the last token that the policy chose in its row."""
     return torch.where(last_token_mask(mask), rewards[:, None], 0.0)

@@ -22,7 +22,7 @@ class Attempt:
         text: what the policy wrote.
         stop_reason: why it stopped.
         program: the program found in the text, if any.
-        outcome: the result under :meth:`Environment.check`; ``None`` if that returns no check.
+        outcome: the result under :meth:`Environment.check`; ``None`` if that method returns no check.
     """
 
     text: str
@@ -32,7 +32,7 @@ class Attempt:
 
 
 class Environment(TypedArguments, ABC):
-    """Answers the policy, turn by turn.
+    """Base class of environments, which answer the policy turn by turn.
 
     An environment runs nothing itself: :meth:`check` returns a check, the sandbox judges the program under it, and
     :meth:`answer` reads the outcome. One instance serves all rows of all rollouts, so it must not keep the state of a
@@ -41,8 +41,8 @@ class Environment(TypedArguments, ABC):
     Args:
         max_turns: turns of the policy in one row.
         max_message_tokens: longer messages are shortened in the middle; ``None`` for no limit.
-        max_row_tokens: prompt, turns and messages of one row together; a row that leaves no room for another turn
-            ends. ``None`` for the policy's context. ``Sampling.max_tokens`` limits each turn.
+        max_row_tokens: most tokens of a row's prompt, turns and messages; a row that leaves no room for a turn ends.
+            ``None`` for the policy's context. ``Sampling.max_tokens`` limits each turn.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Environment(TypedArguments, ABC):
         self.max_row_tokens = max_row_tokens
 
     def check(self, problem: Problem) -> Check | None:
-        """Return the check to judge a program by before :meth:`answer`; ``None`` to answer without running it.
+        """Return the check that judges a program before :meth:`answer`; ``None`` to answer without running the program.
 
-        Never the problem's hidden ``check``: what the policy is shown must not come from the tests that reward it.
+        Never return the hidden ``check``: what the policy is shown must not come from the tests that reward it.
         """
         return None
 
@@ -76,9 +76,9 @@ class Environment(TypedArguments, ABC):
 
     @abstractmethod
     def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
-        """The next message to the policy.
+        """Return the next message to the policy.
 
-        Called after each turn but the last that ``max_turns`` allows.
+        This is called after each turn but the last that ``max_turns`` allows.
 
         Args:
             problem: what the conversation is about.
@@ -108,11 +108,11 @@ def feedback_check(environment: Environment, problem: Problem) -> Check | None:
 
 
 class SingleTurn(Environment):
-    """The policy answers once."""
+    """Environment in which the policy answers once."""
 
     def __init__(self) -> None:
         super().__init__(max_turns=1)
 
     def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
-        """Nothing."""
+        """Return no message."""
         return None

@@ -1,4 +1,4 @@
-"""Hindsight: what a teacher reads before a row and the policy did not, from what happened to the row and its group.
+"""Hindsight: text about what happened to a row and its group, which a teacher reads and the policy did not.
 
 Letters: N rows, P prompt tokens, T completion tokens.
 """
@@ -35,16 +35,16 @@ class Hindsight(TypedArguments):
     """Shows a teacher what the row's program did under the public check, or a solution of the row's own group.
 
     Neither comes from hidden tests: programs run once more under ``Problem.public_check``, and a solution is what the
-    policy wrote itself. A row that passed reads no feedback, and no row reads its own program as a solution, even where
-    another row wrote the same. A row without anything to show, or for which the model has too few positions, has no
-    distillation loss.
+    policy wrote itself. A row that passed reads no feedback, and no row reads its own program as a solution, even if
+    another row wrote the same program. A row without anything to show, or for which the model has too few positions,
+    has no distillation loss.
 
     Args:
         shows: ``feedback``, ``solution`` (another program of the group that passed), or ``both``, the solution first.
-        feedback_template: template of the prompt that the teacher reads. Placeholders: ``{prompt}`` (of the policy, or
-            what the solution made of it; of a chat the last user message), ``{attempt}`` (the row's last turn) and, as
-            in :class:`~lit_rl.rollout.Repair`, ``{feedback}``, ``{comment}``, ``{case}`` and ``{program_prefix}``.
-            ``None`` for one without the attempt, which fits the prompt's form.
+        feedback_template: template of the prompt that the teacher reads. Placeholders: ``{prompt}`` (the policy's
+            prompt, with the solution if one is shown; in a chat, the last user message), ``{attempt}`` (the row's last
+            turn) and, as in :class:`~lit_rl.rollout.Repair`, ``{feedback}``, ``{comment}``, ``{case}`` and
+            ``{program_prefix}``. ``None`` for a template without the attempt that fits the prompt's form.
 
     Source:
         Hübotter et al. 2026 (SDPO), https://arxiv.org/abs/2601.20802
@@ -60,7 +60,7 @@ class Hindsight(TypedArguments):
             feedback_template.format(**dict.fromkeys(_OF_FEEDBACK, ""))
 
     def require_any_hint(self, problems: Sequence[Problem], num_samples: int) -> None:
-        """Refuse problems of which none has a public check that runs programs, with groups of one row."""
+        """Refuse problems and groups for which there is never anything to show."""
         checks = (problem.public_check for problem in problems)
         tells = self.shows != "solution" and any(check is not None and check.runs_program for check in checks)
         if not tells and (self.shows == "feedback" or num_samples < 2):
@@ -70,7 +70,7 @@ class Hindsight(TypedArguments):
             )
 
     def prompts_with_hints(self, rollout: Rollout, codec: Codec, runner: ProgramRunner | None) -> list[Prompt | None]:
-        """The prompt that tells more, of each judged row; ``None`` for a row about which there is nothing to tell.
+        """Return the prompt with hindsight for each judged row; ``None`` for a row with nothing to tell.
 
         ``runner`` runs programs under their public checks, and ``codec`` is the policy's.
         """
@@ -88,7 +88,7 @@ class Hindsight(TypedArguments):
     def teacher_inputs(
         self, rollout: Rollout, codec: Codec, runner: ProgramRunner | None
     ) -> tuple[Completions, Tensor]:
-        """The N rows with other prompts, as the teacher reads them, and [N] bool, those whose prompts tell more."""
+        """Return the N rows with the prompts that the teacher reads, and [N] bool: True for prompts that tell more."""
         rows, hinted = rollout.completions, self.prompts_with_hints(rollout, codec, runner)
         lengths = rows.on_host.token_counts.tolist()
         own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]
@@ -102,7 +102,7 @@ class Hindsight(TypedArguments):
         return view, torch.tensor(shown, dtype=torch.bool, device=rows.prompt_ids.device)
 
     def _prompt_with_hint(self, rollout: Rollout, row: int, outcome: Outcome | None, codec: Codec) -> Prompt | None:
-        """The prompt that tells more; ``None`` if there is nothing to tell."""
+        """Return the prompt with hindsight; ``None`` if there is nothing to tell."""
         problem, turn = rollout.completions.problems[row], rollout.completions.turns[row][-1]
         continues, prompt = problem.continues_program, problem.prompt
         if (solved := self._next_solved_row(rollout, row)) is not None:
@@ -122,7 +122,7 @@ class Hindsight(TypedArguments):
         return None if prompt is problem.prompt else prompt
 
     def _next_solved_row(self, rollout: Rollout, row: int) -> int | None:
-        """The next row of the group that passed with another program, counted from this one on."""
+        """Return the next row of the group, counted from this row on, that passed with another program."""
         if self.shows == "feedback":
             return None
         group = rollout.completions.rows_by_group()[int(rollout.completions.group_ids[row])]
@@ -136,13 +136,13 @@ class Hindsight(TypedArguments):
 
 
 def _program_or_last_turn(rollout: Rollout, row: int) -> str:
-    """A row's program; its last turn if there is none."""
+    """Return a row's program, or its last turn if there is no program."""
     program = rollout.judgements[row].program
     return (rollout.completions.turns[row][-1].text if program is None else program.source).strip()
 
 
 def _fill_template(template: str, prompt: Prompt, codec: Codec, **values: str) -> Prompt:
-    """A template around a prompt; of a chat around its last message of the user."""
+    """Fill a template around a prompt; in a chat, around the last message of the user."""
     if isinstance(prompt, str):  # whose own special tokens count, but none that a program printed
         return template.format(prompt=prompt, **{name: codec.escape_text(value) for name, value in values.items()})
     last = max((i for i, message in enumerate(prompt) if message["role"] == "user"), default=len(prompt) - 1)

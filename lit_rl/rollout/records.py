@@ -25,8 +25,8 @@ class Rollout:
     Args:
         completions: the rows.
         judgements: N judgements, of each row's last turn; they decide the reward.
-        turn_judgements: N tuples, one judgement per turn of the row, under the same check. The last of a row is
-            its entry in ``judgements``.
+        turn_judgements: N tuples, one judgement per turn of the row, under the same check. A row's last one is its
+            entry in ``judgements``.
         max_turns: turns that a row could have had.
     """
 
@@ -40,15 +40,15 @@ class Rollout:
             object.__setattr__(self, "turn_judgements", tuple((judgement,) for judgement in self.judgements))
 
     def judgements_after_turn(self, number: int) -> tuple[Judgement, ...]:
-        """N judgements of the rows after this many turns; a row with fewer turns keeps its last one."""
+        """Return N judgements, of each row after ``number`` turns; a row with fewer turns keeps its last judgement."""
         return tuple(of_row[min(number, len(of_row)) - 1] for of_row in self.turn_judgements)
 
 
 class FinishedRollout(NamedTuple):
     """A training rollout of one rank with its rewards, experience and metrics.
 
-    ``on_rollout_end(trainer, module, finished)`` of each callback that has it is called with one after the updates, on
-    every rank, inside the training step: ``module.log`` works there, and ``module.clock.count`` counts this rollout.
+    After the updates, each callback that has ``on_rollout_end(trainer, module, finished)`` is called with this object,
+    on every rank, inside the training step: ``module.log`` works there, and ``module.clock.count`` counts this rollout.
     The fields are the objects that the update used; a callback must not change them.
 
     Attributes:
@@ -79,7 +79,7 @@ class Evaluated:
     empty_outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
     def to(self, device: torch.device | str) -> Evaluated:
-        """The same result on a device; Lightning moves predictions that it keeps to the CPU."""
+        """Return the same result on a device; Lightning moves predictions that it keeps to the CPU."""
 
         def moved(part: Any) -> dict[str, Any]:
             known = ((one.name, getattr(part, one.name)) for one in fields(part))
@@ -103,7 +103,7 @@ class InfrastructureError(LitRLError, RuntimeError):
 class Judge:
     """Runs programs; equal programs of one problem run once under each check.
 
-    Without ``every_case`` cases of :class:`StdioTests` run up to the first that fails.
+    Without ``every_case``, cases of :class:`StdioTests` run only up to the first that fails.
     """
 
     def __init__(self, runner: ProgramRunner | None, every_case: bool = True) -> None:
@@ -113,7 +113,7 @@ class Judge:
         self._started: dict[tuple[str, int, str], tuple[Check, Future[Outcome]]] = {}
 
     def start_program(self, problem: Problem, program: Program | None, check: Check) -> Future[Outcome]:
-        """Run a program, if there is one and the check runs programs; ``no_program`` at once if nothing runs."""
+        """Run a program if there is one and the check runs programs; otherwise give ``no_program`` immediately."""
         if program is None or not check.runs_program:
             nothing: Future[Outcome] = Future()
             nothing.set_result(Outcome(Verdict.NO_PROGRAM))
@@ -132,11 +132,10 @@ class Judge:
 
 
 def find_program(problem: Problem, text: str, in_thought: bool = False) -> Program | None:
-    """The program in a completion.
+    """Return the program in a completion.
 
-    The problem's check finds it, usually by :func:`lit_rl.execution.extract_program`; the problem's
-    ``program_prefix`` is put before it: in completion form the prompt that the text continues, else imports and
-    helpers.
+    The problem's check finds the program, usually with :func:`lit_rl.execution.extract_program`. The problem's
+    ``program_prefix`` comes before it: the prompt that the text continues in completion form, else imports and helpers.
 
     Args:
         problem: the problem the completion answers.
@@ -163,7 +162,7 @@ def find_program(problem: Problem, text: str, in_thought: bool = False) -> Progr
 
 
 def reference_program(problem: Problem) -> str | None:
-    """The reference as a program: of Python, with its future imports before the problem's prefix."""
+    """Return the reference as a program; in Python, its future imports come before the problem's prefix."""
     prefix, reference = problem.program_prefix, problem.reference
     if reference is None or problem.check.language != "python" or not reference.startswith(prefix):
         return reference
@@ -171,11 +170,11 @@ def reference_program(problem: Problem) -> str | None:
 
 
 def reference_answer(problem: Problem) -> str:
-    """The reference in the form that the prompt asks for: :func:`find_program` finds the reference in it.
+    """Return the reference in the form that the prompt asks for, in which :func:`find_program` finds it again.
 
-    The form is a completion that continues the prompt, a fenced block in the problem's language (without the opening
-    fence where the prompt has begun the answer with it) or, where only reward terms read the completion or a stop
-    string would cut the block, plain text.
+    The form is a completion that continues the prompt, or a fenced block in the problem's language, without the opening
+    fence if the prompt ends with it. It is plain text if only reward terms read the completion, or if a stop string
+    would cut the block.
     """
     assert problem.reference is not None
     rest = problem.reference.removeprefix(problem.program_prefix)

@@ -21,7 +21,7 @@ _MAX_LINE_LENGTH = 200
 _END_OF_LINE = re.compile(r"\r\n|\r|\n")
 # Addresses differ from run to run, and feedback must not.
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
-# Counted from the start of the whole program, which the policy may not have seen.
+# The line is counted from the start of the whole program, which the policy may not have seen.
 _PLACE_OF_SYNTAX = re.compile(r" \(<program>, line \d+\)$")
 _NOTHING = "(nothing)"
 _SENTENCES = {
@@ -96,7 +96,7 @@ _PLACEHOLDERS = ("feedback", "comment", "case", "program_prefix", "turn", "max_t
 
 
 class Repair(Environment):
-    """Report a program's result under the public check to the policy, until it passes or turns are used up.
+    """Environment that reports a program's result under the public check, until it passes or turns are used up.
 
     The reward is that of the last program under ``Problem.check``, which this environment never reads. A conversation
     also ends if the sandbox failed.
@@ -129,7 +129,7 @@ class Repair(Environment):
         self.template = template
 
     def check(self, problem: Problem) -> Check | None:
-        """The public check."""
+        """Return the public check."""
         return problem.public_check
 
     def check_problem(self, problem: Problem) -> None:
@@ -152,7 +152,7 @@ class Repair(Environment):
             raise UsageError(f"problem {problem.task_id} {fault}: {remedy}")
 
     def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
-        """The template filled with the result of the last program."""
+        """Return the template filled with the result of the last program."""
         last = attempts[-1]
         verdict = Verdict.NO_PROGRAM if last.outcome is None else last.outcome.verdict
         over = verdict in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
@@ -168,7 +168,7 @@ class Repair(Environment):
 
 
 def placeholder_values(problem: Problem, attempt: Attempt) -> dict[str, str]:
-    """Values of the placeholders ``feedback``, ``comment``, ``case`` and ``program_prefix`` of a template."""
+    """Return a template's values of ``feedback``, ``comment``, ``case`` and ``program_prefix``."""
     assert problem.public_check is not None
     language = problem.public_check.language
     feedback = describe_attempt(attempt, language)

@@ -24,7 +24,7 @@ from lit_rl.types import Completions, Problem
 
 
 def one_sided_groups(rollout: Rollout) -> list[int]:
-    """Numbers of the groups whose judged completions all passed or all did not."""
+    """Return the numbers of the groups whose judged completions all passed, or none of which passed."""
     found = []
     for number, rows in rollout.completions.rows_by_group().items():
         verdicts = [rollout.judgements[row].outcome.verdict for row in rows]
@@ -48,7 +48,7 @@ class FreshProblems:
         self._rank = rank
 
     def take(self, count: int) -> list[Problem]:
-        """The next problems, as many as this rank wants, fewer when they run out; all ranks call it equally often."""
+        """Return this rank's next ``count`` problems, or fewer if they run out; all ranks call this equally often."""
         counts = [wanted for of_rank in gather_over_ranks([count]) for wanted in of_rank]
         start = sum(counts[: self._rank])
         mine = self._left[start : start + count]
@@ -57,7 +57,7 @@ class FreshProblems:
 
 
 def replace_groups(rollout: Rollout, groups: Sequence[int], fresh: Rollout) -> Rollout:
-    """The rollout with some groups replaced by those of another rollout, which take over position and number."""
+    """Return the rollout with some groups replaced by groups of another one, which take over position and number."""
     new = dict(zip(groups, fresh.completions.rows_by_group().values(), strict=True))
     source: list[int] = []
     numbers: list[int] = []
@@ -78,9 +78,9 @@ def replace_groups(rollout: Rollout, groups: Sequence[int], fresh: Rollout) -> R
 
 
 def concatenate_completions(first: Completions, second: Completions) -> Completions:
-    """Rows of both, padded to the same widths: prompts on the left, completions on the right.
+    """Return the rows of both, padded to the same widths: prompts on the left, completions on the right.
 
-    The second's groups are numbered after the first's.
+    The groups of ``second`` are numbered after those of ``first``.
     """
     offset = int(first.group_ids.max()) + 1 if len(first) else 0
     joined: dict[str, Any] = {}

@@ -6,7 +6,7 @@
 A program starts when its row's turn is finished, while other rows are still sampled; the wait is for what then still
 runs. With staleness 1 programs of rollout k run while the policy is updated on rollout k-1 and writes rollout k+1, so
 the trainer waits only for those that take longer than that. The price: each rollout comes from weights one rollout of
-updates old, which a correction has to make up for. Sampling and updating share one device and never run side by side.
+updates old, which a correction must make up for. Sampling and updating share one device and never run side by side.
 
 Letters: B problems of one rank, G completions per problem, N = B * G rows, T completion tokens, n rows compared.
 """
@@ -57,12 +57,12 @@ class RolloutConfig:
         engine: engine that samples; by default the trainer's own process.
         environment: answers the policy between turns; by default each problem gets one turn.
         sampler_check: comparison of the policy with an engine that holds its own weights; ``None`` for none.
-        staleness: 1 samples the next rollout while the programs of this one run, before training on this one: for slow
-            programs. Off-policy: ``objective.correction: auto`` then weights the losses. 0 is on-policy.
+        staleness: 1, for slow programs, samples the next rollout while the programs of this one run, before training on
+            this one. That is off-policy: ``objective.correction: auto`` then weights the losses. 0 is on-policy.
         max_resamples: replace groups in which all programs passed, or none did, by groups of other training problems,
             at most this many times per rollout (DAPO's dynamic sampling); 0 keeps them.
-        max_failures: largest share of infrastructure failures among a rollout's programs; a single one is always
-            tolerated, unless this is 0.
+        max_failures: largest share of infrastructure failures among a rollout's programs; a single failure is always
+            tolerated, unless this share is 0.
     """
 
     engine: Engine | None = None
@@ -85,9 +85,9 @@ class RolloutCollector:
 
     Args:
         policy: writes the completions.
-        sandbox: runs programs; or a function that builds it when a run starts. One that was already
+        sandbox: runs programs; or a function that builds the sandbox when a run starts. A sandbox that was already
             running is not closed at the end.
-        collect: how rollouts come about.
+        collect: how rollouts are collected.
         seed: seed of the random streams.
 
     Attributes:
@@ -109,11 +109,11 @@ class RolloutCollector:
         self.environment: Environment = SingleTurn() if collect.environment is None else collect.environment
         self.runner: ProgramRunner | None = None
         self.every_case = True
-        """Run all cases of standard input, not just those up to the first that fails."""
+        """True to run all cases of standard input, not just those up to the first that fails."""
         self.progress = Progress()
         self.gap = Means()
         self.pending: PendingRollout | None = None
-        """Sampled ahead for the next rollout."""
+        """Rows that were sampled ahead for the next rollout."""
         self._stored: dict[str, Any] | None = None  # rows of all ranks, as loaded from a checkpoint
         self._empty_outcomes: dict[str, Future[Outcome]] = {}
         self._stays_open = False
@@ -149,7 +149,7 @@ class RolloutCollector:
         codec, limit = self.policy.codec, self.environment.max_row_tokens
         ids = codec.encode(problem)
         if not ids:
-            raise UsageError(f"the prompt of problem {problem.task_id} has no tokens: give the policy one to continue")
+            raise UsageError(f"the prompt of problem {problem.task_id} has no tokens: give a prompt with some text")
         if self.environment.max_turns > 1 and not isinstance(problem.prompt, str):
             codec.encode_message(problem, (), StopReason.LENGTH, "")  # raises if the template rewrites earlier turns
         return codec.accepts_problem(problem) and (limit is None or len(ids) < limit)
@@ -171,8 +171,8 @@ class RolloutCollector:
     ) -> Rollout:
         """Sample and judge the rows to train on; an engine with weights of its own is compared each time.
 
-        ``next_problems`` gives the next rollout's problems, asked with staleness 1, or ``None`` after the last;
-        ``others`` all training problems, asked where groups are sampled again. Returns B * G rows, prompt-major.
+        With staleness 1, ``next_problems`` gives the next rollout's problems, or ``None`` after the last rollout. If
+        groups are sampled again, ``others`` gives all training problems. Returns B * G rows, prompt-major.
         """
         key = StreamKey(self.seed, _TRAIN, number)
         if self.settings.staleness:
@@ -198,7 +198,7 @@ class RolloutCollector:
     def refuse_lost_programs(self, rollout: Rollout) -> None:
         """Stop when too many programs could not be judged: the rows that are left would be a biased sample.
 
-        A single failure is allowed unless ``max_failures`` is 0, because in a small rollout one is a large share.
+        A single failure is allowed unless ``max_failures`` is 0: in a small rollout one failure is a large share.
         """
         share, outcomes = self.settings.max_failures, [judgement.outcome for judgement in rollout.judgements]
         lost = [outcome for outcome in outcomes if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE]
@@ -207,16 +207,16 @@ class RolloutCollector:
             missing = re.search(r"No module named '(\w+)", stderr)
             remedy = "See lit-rl docs sandbox, or raise collect.max_failures if this is expected"
             if missing:
-                remedy = f"Name it in the sandbox's packages: --model.sandbox.packages '[{missing[1]}]'"
+                remedy = f"Name the module in the sandbox's packages: --model.sandbox.packages '[{missing[1]}]'"
             raise InfrastructureError(
                 f"{len(lost)} of {len(outcomes)} programs could not be judged (at most {share:.0%} may fail); "
                 f"the first said: {stderr or 'nothing'}. {remedy}"
             )
 
     def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
-        """Sample: the engine takes a ``Request`` for each turn and returns its ``Generation`` (lit_rl/types.py).
+        """Sample rows: the engine takes a ``Request`` for each turn and returns its ``Generation`` (lit_rl/types.py).
 
-        An engine with weights of its own is compared, in training every time.
+        An engine with weights of its own is compared with the policy; in training, every time.
         """
         policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
         pending = sample_rows(policy, engine, runner, problems, sampling, key, *more, every_case=self.every_case)
@@ -227,7 +227,7 @@ class RolloutCollector:
     # -- rows that were sampled ahead ----------------------------------------------------------------------
 
     def _take_pending(self, batch: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout | None:
-        """Rows sampled ahead for these problems; ``None`` on all ranks together if some rank has none."""
+        """Return the rows sampled ahead for these problems; ``None`` on all ranks if some rank has no such rows."""
         pending, stored = self.pending, self._stored
         self.pending = self._stored = None
         expected = pending is not None or stored is not None
@@ -265,7 +265,7 @@ class RolloutCollector:
     def check_sampler_gap(self, completions: Completions, sampling: Sampling) -> None:
         """Compare the sampler's log-probabilities of a few rows, evenly spread, with the policy's.
 
-        All ranks call together, also one without rows. If the gap is too large, warn once, or stop.
+        All ranks call this together, also a rank without rows. If the gap is too large, warn once, or stop.
         """
         check, policy = self.settings.sampler_check, self.policy
         if check is None:
@@ -299,7 +299,7 @@ class RolloutCollector:
         self._warned_of_gap = True
 
     def judge_empty_programs(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
-        """Judge the empty program under checks with stages, once per problem: the score of an empty answer.
+        """Judge the empty program under checks with stages, once per problem, to know the score of an empty answer.
 
         Infrastructure failures are left out, and judged again when the problem is sampled again.
         """

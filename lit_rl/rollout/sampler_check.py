@@ -1,4 +1,4 @@
-"""The gap between sampler and trainer: its metrics, and the settings of the check after weights arrived.
+"""The gap between sampler and trainer: its metrics, and the settings of the check that runs after weights arrived.
 
 Letters: T completion tokens, n rows compared.
 """
@@ -25,15 +25,15 @@ class SamplerMismatchError(LitRLError, RuntimeError):
 @typed_dataclass
 @dataclass(frozen=True)
 class SamplerCheck:
-    """Compare an engine's log-probabilities with the trainer's after weights arrived, before learning from rows.
+    """Settings of the check of an engine's log-probabilities against the trainer's, after weights arrived.
 
-    Engines that sample with the policy's own weights are not asked. Nor is a gap judged if top-p or top-k filter
-    tokens, because then there is always a gap.
+    The check runs before learning from rows. Engines that sample with the policy's own weights are not checked. No gap
+    is judged if top-p or top-k filter tokens, because then there is always a gap.
 
     Args:
         rows: rows of each rank that are compared; each costs the forward pass of a row.
-        largest_gap: mean distance (nats a token) that rounding explains. Seen are 0.00001 in float32; bfloat16 gives
-            about 0.01.
+        largest_gap: mean distance (nats per token) that rounding explains. Float32 gave 0.00001; bfloat16 gives about
+            0.01.
         stop: end the run when the gap is larger, instead of warning once.
     """
 
@@ -45,7 +45,7 @@ class SamplerCheck:
 def add_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> None:
     """Add the log-probability gap and the ratio of trainer to sampler over some tokens to ``means``.
 
-    Both are [n, T] nats under the weights that sampled.
+    Both log-probabilities are [n, T] nats under the weights that sampled.
     """
     difference = (logprobs - sampler_logprobs.to(logprobs))[mask].double()
     if not difference.numel():

@@ -33,7 +33,7 @@ from lit_rl.types import Completions, Generation, Judgement, Problem, Program, R
 
 @dataclass(eq=False)
 class Conversation:
-    """A row of the rollout that is being written."""
+    """A row of the rollout, while it is being written."""
 
     problem: Problem
     group: int
@@ -50,7 +50,7 @@ class Conversation:
     versions: list[int] = field(default_factory=list)
 
     def add_observation_ids(self, ids: Sequence[int]) -> None:
-        """Append a message of the environment; not sampled by the policy, it has no log-probabilities."""
+        """Append a message of the environment, which has no log-probabilities, since the policy did not sample it."""
         self.ids += array("q", ids)
         self.chosen.extend(b"\0" * len(ids))
         self.logprobs += array("d", [0.0]) * len(ids)
@@ -61,7 +61,7 @@ class Conversation:
         return all(outcome is None or outcome.done() for outcome in self.shown)
 
     def attempts(self) -> list[Attempt]:
-        """All turns so far, as the environment sees them."""
+        """Return all turns so far, as the environment sees them."""
         return [
             Attempt(turn.text, turn.stop_reason, program, None if shown is None else shown.result())
             for turn, program, shown in zip(self.turns, self.programs, self.shown, strict=True)
@@ -82,7 +82,7 @@ class PendingRollout:
     device: torch.device
 
     def finish(self, progress: Progress | None = None) -> Rollout:
-        """Wait for the verdicts: N rows and their judgements, in the same order."""
+        """Wait for the verdicts; return N rows and their judgements, in the same order."""
         if progress is not None:
             progress.enter("judging")
         judgements = []
@@ -93,7 +93,7 @@ class PendingRollout:
         return Rollout(self.completions(), last, tuple(judgements), self.max_turns)
 
     def completions(self) -> Completions:
-        """The N rows as tensors: prompts padded on the left, what follows them on the right."""
+        """Return the N rows as tensors: prompts padded on the left, completions on the right."""
         rows, pad_id, device = self.conversations, self.pad_id, self.device
         prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in rows], pad_id, device)
         lengths = torch.tensor([len(row.ids) for row in rows], dtype=torch.long)
@@ -117,7 +117,7 @@ class PendingRollout:
         return list(dict.fromkeys(conversation.problem.task_id for conversation in self.conversations))
 
     def stored_rows(self) -> list[StoredRow]:
-        """N rows to store."""
+        """Return N rows to store."""
         return [
             {
                 "task_id": row.problem.task_id,
@@ -146,7 +146,7 @@ class PendingRollout:
 def restore_rows(
     rows: Sequence[StoredRow], problems: Sequence[Problem], num_samples: int, codec: Codec
 ) -> list[Conversation] | None:
-    """Stored rows of some problems, in any order, prompt-major; ``None`` if some are missing or have another prompt."""
+    """Restore rows, in any order, of some problems, prompt-major; ``None`` if some are missing or differ in prompt."""
     found = {(row["task_id"], row["sample"]): row for row in rows}
     conversations = []
     for group, problem in enumerate(problems):
@@ -189,7 +189,7 @@ def sample_rows(
     """Sample rows for the problems and start their programs; ``.finish()`` of the result waits for the verdicts.
 
     Returns N = B * ``sampling.num_samples`` rows, prompt-major; B may be 0 (a rank whose share has run out). Without a
-    runner no program runs; by default each row is one turn. ``every_case``: see :class:`Judge`.
+    runner, no program runs; by default each row is one turn. ``every_case``: see :class:`Judge`.
     """
     environment = SingleTurn() if environment is None else environment
     progress = Progress() if progress is None else progress
@@ -199,7 +199,7 @@ def sample_rows(
         if environment.max_row_tokens is not None and len(prompt) >= environment.max_row_tokens:
             raise UsageError(
                 f"the prompt of problem {problem.task_id} has {len(prompt)} tokens, but max_row_tokens of "
-                f"{type(environment).__name__} is {environment.max_row_tokens}: raise it, or leave the problem out"
+                f"{type(environment).__name__} is {environment.max_row_tokens}: raise this limit, or omit the problem"
             )
         turns = environment.max_turns
         if turns > 1 and environment.reason_unplayable(problem):
@@ -213,7 +213,7 @@ def sample_rows(
 
 
 _ROUNDING = 1e-3
-"""Log-probabilities of certain tokens come out above 0 by this much at most, in half precision."""
+"""In half precision, log-probabilities of tokens that are certain come out above 0 by at most this much."""
 
 
 def _check_generation(answer: Generation, request: Request | None, codec: Codec, name: str) -> None:
@@ -259,8 +259,8 @@ class _SamplingLoop:
         """Sample, judge and answer until nothing is left to say.
 
         Args:
-            in_rounds: answer only when every row has finished its turn, all in order. Which rows enter the engine
-                together then does not depend on timing, so a resumed run samples the same.
+            in_rounds: answer only when every row has finished its turn, all rows in order. Then timing does not affect
+                which rows enter the engine together, so a resumed run samples the same tokens.
         """
         self.progress.open_rows = len(self.conversations)
         self.progress.rows += len(self.conversations)
@@ -271,8 +271,8 @@ class _SamplingLoop:
             if self.session.num_unfinished != len(self.open):  # other callers wait for it
                 raise UsageError(
                     f"{type(self.session).__name__}.num_unfinished is {self.session.num_unfinished}, but "
-                    f"{len(self.open)} requests are not answered yet (rows {[*self.open][:5]}): answer each, and count "
-                    "those that wait"
+                    f"{len(self.open)} requests are not answered yet (rows {[*self.open][:5]}): answer "
+                    "each request, and count those that wait"
                 )
             self.progress.steps += 1
             self.progress.open_rows = len(self.open) + len(self.unanswered)
@@ -280,7 +280,7 @@ class _SamplingLoop:
                 continue
             shown = [self.conversations[row].shown[-1] for row in self.unanswered]
             running = [outcome for outcome in shown if outcome is not None and not outcome.done()]
-            # Until the environment can answer some row or, in rounds, every one.
+            # Wait until the environment can answer some row or, in rounds, every row.
             if not self.open and running and (in_rounds or len(running) == len(shown)):
                 self.progress.enter("judging")
                 wait(running, return_when=ALL_COMPLETED if in_rounds else FIRST_COMPLETED)
@@ -305,7 +305,7 @@ class _SamplingLoop:
             self.open |= requests
 
     def tokens_left(self, conversation: Conversation, more: int = 0) -> int:
-        """Tokens that the next turn may take after this many more; below 1 if there is no room for a turn."""
+        """Return how many tokens the next turn may take after ``more`` further tokens; below 1 if there is no room."""
         length = len(conversation.prompt_ids) + len(conversation.ids) + more
         left = self.codec.max_positions - length
         if self.environment.max_row_tokens is not None:
@@ -333,7 +333,7 @@ class _SamplingLoop:
             self.unanswered.append(generation.row)
 
     def append_answer(self, conversation: Conversation) -> bool:
-        """Append the environment's next message; False if it has none, or if no turn would fit after it."""
+        """Append the environment's next message; return False if there is none, or if no turn would fit after it."""
         message = self.environment.answer(conversation.problem, conversation.attempts())
         if not message:
             return False

@@ -171,7 +171,7 @@ def test_pairs_that_are_equal_once_they_are_cut_leave(
         assert [problem.task_id for problem in task.problems(split)] == ["p1/1", "p2/2", "p3/3"]
     assert len(notices(caplog)) == 2, caplog.messages
     assert "7 of 10 train texts, such as that of p0/0," in notices(caplog)[0]
-    assert all("; 2 pairs that are equal then are left out" in line for line in notices(caplog))
+    assert all("; 2 pairs whose texts are then equal are left out" in line for line in notices(caplog))
     assert float(metrics["dpo/cut_fraction"]) == pytest.approx(3 / 6)
     assert float(metrics["dpo/margin"]) != 0
 

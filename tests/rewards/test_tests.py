@@ -114,7 +114,7 @@ def test_more_values_than_turns_are_refused() -> None:
             return [TermScore(1.0, turn_values=(0.5, 0.5)) for _ in judgements]
 
     single = rows_of([[1]], [[[2, 4]]])
-    with pytest.raises(ValueError, match="Generous, row 0: got 2 turn_values for 1 turns: give each turn one at most"):
+    with pytest.raises(ValueError, match="Generous, row 0: got 2 turn_values for 1 turns: give at most one per turn"):
         Composite([Generous()])(single, JUDGEMENTS[:1])
 
 

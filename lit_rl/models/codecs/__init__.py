@@ -1,1 +1,1 @@
-"""Text to token ids and back."""
+"""Codecs, which turn text into token ids and back."""

@@ -1,7 +1,7 @@
 """Codecs turn problems and messages into token ids, and token ids back into text.
 
-A codec sees no weights. Causal language models have one around their tokenizer
-(:mod:`lit_rl.models.codecs.text_codec`), toy policies one of plain numbers (:mod:`lit_rl.data.toys.toy_models`).
+A codec sees no weights. That of a causal language model is built around its tokenizer
+(:mod:`lit_rl.models.codecs.text_codec`), that of a toy policy on plain numbers (:mod:`lit_rl.data.toys.toy_models`).
 
 Letters: B prompts, N rows, P prompt tokens, T completion tokens.
 """
@@ -22,11 +22,11 @@ Spans = Sequence[ByteSpan]
 
 
 class Codec(ABC):
-    """Problems and messages to ids, ids to text and byte spans, rows to padded tensors.
+    """Converter of problems and messages to ids, of ids to text and byte spans, and of rows to padded tensors.
 
     Args:
         eos_ids: every id that ends a completion.
-        pad_id: what fills the columns that a row does not use.
+        pad_id: id that fills the columns that a row does not use.
         max_positions: prompt and completion tokens that the policy can hold together.
     """
 
@@ -40,38 +40,38 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, problem: Problem) -> tuple[int, ...]:
-        """Ids of a problem's prompt."""
+        """Return the ids of a problem's prompt."""
 
     def escape_text(self, text: str) -> str:
-        """Mark what others wrote, before it becomes part of a text prompt, so that it is encoded as text alone.
+        """Mark special tokens in text that others wrote, so that a text prompt encodes them as plain text.
 
-        Output of a program may spell out special tokens. Messages of a chat and those of the environment need no mark.
+        A program's output may spell out special tokens. Messages of a chat and of the environment need no mark.
         """
         return text
 
     @abstractmethod
     def encode_completion(self, text: str, *, is_finished: bool = True) -> tuple[tuple[int, ...], StopReason]:
-        """Ids of a given completion, and the reason of its end: as the policy would end it, unless it is unfinished."""
+        """Return a given completion's ids and stop reason; a finished one ends as the policy would end it."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
-        """Text of what the policy wrote and the byte span of each of its tokens.
+        """Return the text that the policy wrote and the byte span of each token.
 
         Args:
             ids: sampled ids, EOS included.
-            reason: why they ended; only a text ended by a stop string is cut.
-            stop_strings: those of its problem.
+            reason: why the ids end; only a text ended by a stop string is cut.
+            stop_strings: stop strings of the problem.
 
         Returns:
             The text without EOS, cut before the first stop string, and one span per id; ids beyond the text have an
-            empty span at its end.
+            empty span at the end of the text.
         """
 
     @abstractmethod
     def encode_message(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
-        """Ids that append a message after the policy's turn and open its next turn.
+        """Return ids that append a message after the policy's turn and open the policy's next turn.
 
-        Earlier ids stay as they were sampled. What is returned goes right after them.
+        Earlier ids stay as they were sampled. The returned ids go right after them.
 
         Args:
             problem: what the conversation began with.
@@ -82,14 +82,14 @@ class Codec(ABC):
 
     @abstractmethod
     def truncate_middle(self, text: str, max_tokens: int) -> str:
-        """The text, or its beginning and end with a note between them, in at most this many tokens."""
+        """Return the text, or its beginning and end with a note between them, in at most ``max_tokens`` tokens."""
 
     def contains_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
         """Return whether the policy's text holds a stop string; called after each token, so only the end matters."""
         return False
 
     def ends_in_thought(self, prompt_ids: Sequence[int]) -> bool:
-        """Return whether what precedes a turn opens a thought, so that the turn begins inside it."""
+        """Return whether the ids before a turn open a thought, so that the turn begins inside that thought."""
         return False
 
     def max_completion_tokens(self, prompt_tokens: int) -> int:
@@ -101,14 +101,14 @@ class Codec(ABC):
         return len(self.encode(problem)) < self.max_positions
 
     def encode_fitting_prompt(self, problem: Problem) -> tuple[int, ...]:
-        """Ids of a problem's prompt."""
+        """Return the ids of a problem's prompt; raise if they leave no room for a completion."""
         ids = self.encode(problem)
         if len(ids) >= self.max_positions:
             raise ArgumentError(
                 f"the prompt of problem {problem.task_id}",
                 f"fewer than the {self.max_positions} tokens that the model can hold",
                 str(len(ids)),
-                "shorten it, or leave the problem out",
+                "shorten the prompt, or leave the problem out",
             )
         return ids
 
@@ -119,7 +119,7 @@ class Codec(ABC):
         group_size: int,
         device: torch.device | str = "cpu",
     ) -> Completions:
-        """Padded tensors and texts of the N rows of one turn that answer B problems, prompt-major."""
+        """Return padded tensors and texts of the N rows of one turn that answer B problems, prompt-major."""
         prompts = [self.encode_fitting_prompt(problem) for problem in of_groups]
         prompt_ids, prompt_mask = pad_left(prompts, self.pad_id, device)
         problems = tuple(problem for problem in of_groups for _ in range(group_size))
@@ -149,13 +149,13 @@ class Codec(ABC):
         *,
         finished: Sequence[bool] | None = None,
     ) -> Completions:
-        """Given texts as if the policy had written them: demonstrations and preference pairs.
+        """Return given texts, demonstrations or preference pairs, as if the policy had written them.
 
         Args:
-            problems: N.
-            texts: N.
-            device: of the tensors.
-            finished: N, False for texts that a token limit cut; by default the policy ended them all.
+            problems: N problems.
+            texts: N texts.
+            device: device of the tensors.
+            finished: N flags, False for texts that a token limit cut; by default the policy ended all of them.
 
         Returns:
             N completions; the sampler's log-probabilities are 0.

@@ -1,9 +1,9 @@
 """The codec of causal language models: a tokenizer and its chat template.
 
 A conversation is extended verbatim: ids that were sampled or read stay, new ones follow. That is right only if the
-template renders a longer conversation as the shorter one with something after it. Where it only drops the thinking of
-earlier turns (Qwen3, DeepSeek-R1), the conversation keeps it and the run says so; other changes, such as moving the
-system message to the last turn (Mistral v3), are refused.
+template renders a longer conversation as the shorter one with something after it. If the template only drops the
+thinking of earlier turns (Qwen3, DeepSeek-R1), the conversation keeps that thinking and the run says so; other changes,
+such as moving the system message to the last turn (Mistral v3), are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lit_rl.models.codecs.token_bytes import text_and_byte_spans, token_to_bytes
 from lit_rl.types import Message, Problem, StopReason
 
 _ANSWER = "<think>\nthought-{0}\n</think>\n\nanswer-{0}"
-"""With thinking in it, because templates that rewrite earlier turns look for that."""
+"""An answer with thinking in it, because templates that rewrite earlier turns look for thinking."""
 _MESSAGE = "message-{0}"
 _WHOLE_THOUGHT = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
 _OPENED_THOUGHT = re.compile(r"<think>\s*\Z")
@@ -36,26 +36,26 @@ class RewritesHistoryError(UsageError):
 
 @dataclass(frozen=True)
 class TurnFrame:
-    """Text around an environment's message: the token that ends the policy's turn, if any, and what surrounds it."""
+    """Text around an environment's message: the token that ends the policy's turn, if any, and the template's text."""
 
     end_token: str
     before: str
     after: str
 
     def wrap(self, message: str) -> str:
-        """The text from the end of the policy's turn to the beginning of its next one."""
+        """Return the text from the end of the policy's turn to the beginning of the policy's next turn."""
         return self.end_token + self.before + message + self.after
 
 
 def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None = None) -> TurnFrame:
     """Return the text that the chat template writes around a message, verified on two turns of the policy.
 
-    A template that drops the thinking of earlier turns will do: the conversation keeps it, as it was sampled.
+    A template that drops the thinking of earlier turns will do: the conversation keeps this thinking as it was sampled.
     """
     frame = _find_frame(tokenizer, roles, arguments, str)
     if frame is not None:
         return frame
-    # Compared without thoughts, whole or just opened.
+    # Compare again without thoughts, whole or just opened.
     frame = _find_frame(tokenizer, roles, arguments, lambda text: _OPENED_THOUGHT.sub("", _WHOLE_THOUGHT.sub("", text)))
     whose = f"the chat template of {tokenizer.name_or_path or 'the tokenizer'}"
     if frame is None:
@@ -70,7 +70,7 @@ def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any
 def _find_frame(
     tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None, compared: Callable[[str], str]
 ) -> TurnFrame | None:
-    """The frame, if a longer conversation only adds to what is compared of a shorter one."""
+    """Return the frame if, as far as texts are compared, a longer conversation only adds to a shorter one."""
     messages: list[Message] = [{"role": role, "content": f"begin-{i}"} for i, role in enumerate(roles)]
     so_far = render(tokenizer, messages, arguments)
     frames = []
@@ -94,7 +94,7 @@ def _find_frame(
 
 
 def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, Any] | None = None) -> str:
-    """A conversation as its chat template writes it, up to where the policy continues."""
+    """Return a conversation as its chat template writes it, up to where the policy continues."""
     continues = messages[-1]["role"] == "assistant"
     try:
         text: str = tokenizer.apply_chat_template(
@@ -112,30 +112,30 @@ def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, 
 
 
 def special_tokens(tokenizer: Any) -> set[str]:
-    """The texts of a tokenizer's special tokens."""
+    """Return the texts of a tokenizer's special tokens."""
     added = getattr(tokenizer, "added_tokens_decoder", {}).values()
     return {token.content for token in added if token.special} | set(tokenizer.all_special_tokens)
 
 
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
-"""Around a special token that is text: two code points that Unicode keeps for use inside a program."""
+"""Marks around a special token that is plain text: two code points that Unicode keeps for use inside a program."""
 _MARKED = re.compile(f"{_OPEN}(.+?){_CLOSE}", re.DOTALL)
 
-# A stop string of n bytes begins at most n - 1 tokens before the one that completes it, since each token writes a byte
-# or more. Special tokens write none, and sentencepiece drops a space where a text begins: some more are looked at.
+# A stop string of n bytes begins at most n - 1 tokens before the token that completes it, since each token writes a
+# byte or more. Special tokens write none, and sentencepiece drops a space where a text begins, so some more are read.
 _MORE_TOKENS = 8
 
 _TOKENS_OF_THOUGHT = 16
-"""Tokens in which the opening of a thought stands at the end of a prompt, where it is no token of its own."""
+"""Tokens at the end of a prompt that can hold the opening of a thought, even if the opening is several tokens."""
 
 _BROKEN = "\ufffd"
-"""Replacement character for bytes that are no character; no token need hold it."""
+"""Replacement character for bytes that are not a character; a text can hold it without any token that does."""
 
 _LEFT_OUT = "\n[... left out ...]\n"
 
 
 class TextCodec(Codec):
-    """Text and chat messages to ids by a tokenizer, and back with the bytes that each token wrote."""
+    """Codec around a tokenizer: text and chat messages to ids, and back with the bytes that each token wrote."""
 
     def __init__(
         self,
@@ -166,11 +166,11 @@ class TextCodec(Codec):
         return self.encode_prompt(problem.prompt)
 
     def encode_prompt(self, prompt: str | Sequence[Message]) -> tuple[int, ...]:
-        """Token ids of a text or of chat messages.
+        """Return the token ids of a text or of chat messages.
 
         A text is tokenized with the tokenizer's own special tokens (BOS where it has one) and those that its author
-        wrote. Chat messages go through the chat template, and only the template writes special tokens: one that a
-        message spells out is text.
+        wrote. Chat messages go through the chat template, and only the template writes special tokens: a special token
+        that a message spells out is plain text.
         """
         if isinstance(prompt, str):
             return tuple(self._tokenize(prompt, begins=True))
@@ -185,9 +185,9 @@ class TextCodec(Codec):
         return ((*ids, int(eos)), StopReason.EOS) if is_finished and eos is not None else (ids, StopReason.LENGTH)
 
     def encode_text(self, text: str) -> tuple[int, ...]:
-        """Ids that continue some text and decode to exactly this one, without special tokens.
+        """Return ids that continue some other text and decode to exactly ``text``, without special tokens.
 
-        Sentencepiece would put a space before it as if a text began here, so it is then encoded after another
+        Sentencepiece would put a space before ``text``, as if a text began here; then ``text`` is encoded after another
         token.
         """
         written = _MARKED.sub(r"\1", text)
@@ -212,7 +212,7 @@ class TextCodec(Codec):
         if not stop_strings:
             return False
         last = token_to_bytes(self.tokenizer, ids[-1])
-        # Without a string's last byte in the last token, nothing need be decoded.
+        # If the last token holds no stop string's last byte, nothing has to be decoded.
         if not any(string.encode()[-1:] in last or _BROKEN in string for string in stop_strings):
             return False
         tokens = _MORE_TOKENS + max(len(string.encode()) for string in stop_strings)
@@ -225,11 +225,11 @@ class TextCodec(Codec):
     # -- further turns -------------------------------------------------------------------------------------
 
     def encode_message(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
-        """Ids that bring a message and open the policy's next turn; see :meth:`Codec.encode_message`.
+        """Return ids that append a message and open the policy's next turn; see :meth:`Codec.encode_message`.
 
-        For a chat they are what its template writes there; the token that ends the policy's turn is among them unless
-        the policy wrote it itself. For a text they are the message's own. Special tokens that a message spells out, as
-        a program's output may, stay text.
+        For a chat, they are what its template writes there; the token that ends the policy's turn is among them unless
+        the policy wrote that token itself. For a text, they are the message's own ids. Special tokens that a message
+        spells out, as a program's output may, stay text.
         """
         message = self.escape_text(message)
         if isinstance(problem.prompt, str):
@@ -264,7 +264,7 @@ class TextCodec(Codec):
         """Return the template's text around a message, found once for each way in which conversations begin."""
         self._require_template(problem)
         roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
-        roles = roles[:-1] if roles[-1] == "assistant" else roles  # it begins the policy's turn
+        roles = roles[:-1] if roles[-1] == "assistant" else roles  # that message begins the policy's turn
         if roles not in self._frames:
             self._frames[roles] = find_frame(self.tokenizer, roles, self.template_arguments)
         return self._frames[roles]
@@ -277,13 +277,13 @@ class TextCodec(Codec):
             )
 
     def _tokenize(self, text: str, begins: bool = False) -> list[int]:
-        """Ids of a text in which special tokens count, but for those that :meth:`escape_text` marked."""
+        """Return the ids of a text; special tokens in it count, except those that :meth:`escape_text` marked."""
         first, *others = _MARKED.split(text)
         ids: list[int] = list(self.tokenizer(first, add_special_tokens=begins)["input_ids"])
         line_end = self.tokenizer("\n", add_special_tokens=False)["input_ids"] if others else []
         for place, piece in enumerate(others):
             encode = partial(self.tokenizer, add_special_tokens=False, split_special_tokens=place % 2 == 0)
-            # After a line end, since sentencepiece puts a space where a text begins; but the two may merge.
+            # Encoded after a line end, as sentencepiece starts a text with a space; line end and piece may merge.
             after: list[int] = encode("\n" + piece)["input_ids"]
             follows = after[: len(line_end)] == line_end
             ids += after[len(line_end) :] if follows else encode(piece)["input_ids"]

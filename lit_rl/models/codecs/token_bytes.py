@@ -24,16 +24,16 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans]:
-    """Text of the ids and the place of each token in the UTF-8 of that text.
+    """Return the text of the ids and the place of each token in the UTF-8 of that text.
 
     The text equals ``tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)``,
-    replacement characters included. Knows byte-level vocabularies (GPT-2, Qwen, Llama 3, DeepSeek),
-    sentencepiece ones (``▁`` for a space, ``<0x0A>`` for single bytes: Llama 2, Gemma) and vocabularies whose
-    tokens are plain text.
+    replacement characters included. Supported are byte-level vocabularies (GPT-2, Qwen, Llama 3, DeepSeek),
+    sentencepiece ones (``▁`` for a space, ``<0x0A>`` for single bytes: Llama 2, Gemma) and vocabularies whose tokens
+    are plain text.
 
     Spans of neighbours touch and cover the text, with these cases:
 
-    * a token that is part of a multi-byte character covers only its own bytes of it;
+    * a token that is part of a multi-byte character covers only its own bytes of that character;
     * bytes that are not UTF-8 (sampling stopped inside a character) show as U+FFFD, three bytes of text each:
       every token that gave bytes to such a character gets the whole character, so neighbours can overlap there;
     * special tokens and ids without a token (padding rows of an embedding) are empty spans at their place;
@@ -48,7 +48,7 @@ def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSp
     """
     vocabulary = _vocabulary(tokenizer)
     ids = tuple(ids)
-    # Built-in functions go over the tokens, and tensors: a loop in Python would take seconds for a large rollout.
+    # Built-in functions and tensor operations go over the tokens: a Python loop would take seconds for a large rollout.
     pieces = list(map(vocabulary.__getitem__, ids))
     text, broken = vocabulary.decode_pieces(ids, pieces)
     sizes = int64_tensor(map(len, pieces))
@@ -68,9 +68,9 @@ def token_to_bytes(tokenizer: Any, index: int) -> bytes:
 
 
 class _Vocabulary(dict[int, bytes]):
-    """Bytes of each id, filled on first use: a completion uses a small part of a large vocabulary.
+    """Table of the bytes of each id, filled on first use: a completion uses a small part of a large vocabulary.
 
-    ``single_bytes`` has the ids met so far that are sentencepiece's single-byte tokens.
+    ``single_bytes`` holds those of the ids met so far that are sentencepiece's single-byte tokens.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -105,7 +105,7 @@ class _Vocabulary(dict[int, bytes]):
         return token.encode()
 
     def decode_pieces(self, ids: Sequence[int], pieces: list[bytes]) -> tuple[str, list[ByteSpan]]:
-        """Text of the pieces, and those of their bytes that are not UTF-8; a space not decoded leaves its piece."""
+        """Return the pieces' text and the spans that are not UTF-8; spaces that decoding drops leave their pieces."""
         if self._byte_level:
             return _decode_lossy(b"".join(pieces))
         for step in self._steps:
@@ -119,7 +119,7 @@ class _Vocabulary(dict[int, bytes]):
             return _decode_byte_runs(pieces, [index in self.single_bytes for index in ids])
 
     def count_dropped_characters(self, text: str) -> int:
-        """Characters that decoding drops at the beginning of a text."""
+        """Count the characters that decoding drops at the beginning of a text."""
         count = 0
         for step in self._steps:
             if step["type"] == "Strip":
@@ -132,7 +132,7 @@ _VOCABULARIES: WeakKeyDictionary[Any, tuple[int, _Vocabulary]] = WeakKeyDictiona
 
 
 def _vocabulary(tokenizer: Any) -> _Vocabulary:
-    """The tokenizer's table, built once; again when tokens were added since."""
+    """Return the tokenizer's table, which is built once, and again after tokens were added."""
     size, vocabulary = _VOCABULARIES.get(tokenizer, (-1, None))
     if vocabulary is None or size != len(tokenizer):
         vocabulary = _Vocabulary(tokenizer)
@@ -141,9 +141,9 @@ def _vocabulary(tokenizer: Any) -> _Vocabulary:
 
 
 def _decoder_steps(decoder: Any, name: str) -> list[dict[str, Any]]:
-    """The backend's decoder as a flat list of steps, each one that keeps bytes in place."""
+    """Return the backend's decoder as a flat list of steps; raise if a step does not keep bytes in place."""
     if decoder is None:
-        raise UsageError(f"{name} has no decoder and would put a space between all tokens: set one, e.g. ByteLevel")
+        raise UsageError(f"{name} has no decoder and puts a space between all tokens: set a decoder, e.g. ByteLevel")
     state = json.loads(decoder.__getstate__())
     steps = state["decoders"] if state["type"] == "Sequence" else [state]
     for step in steps:
@@ -158,7 +158,7 @@ def _decoder_steps(decoder: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _byte_level_alphabet() -> dict[str, int]:
-    """GPT-2's printable character for each byte: printable Latin-1 as it is, the rest from U+0100 on.
+    """Return GPT-2's printable characters with their bytes: printable Latin-1 as it is, other bytes from U+0100 on.
 
     Source: Radford et al. 2019, the byte-level BPE of GPT-2.
     """
@@ -173,10 +173,10 @@ _ALPHABET = _byte_level_alphabet()
 
 
 def _shift_offsets(offsets: Tensor, broken: Sequence[ByteSpan], *, at_end: bool) -> Tensor:
-    """[T] from offsets in the sampled bytes to offsets in the UTF-8 of the text.
+    """Turn offsets [T] in the sampled bytes into offsets in the UTF-8 of the text.
 
-    Equal unless some bytes were not UTF-8: ``broken`` lists each such piece, in order, which became one U+FFFD. A token
-    that begins or ends inside one has the whole character.
+    They are equal unless some bytes were not UTF-8: ``broken`` lists such pieces in order, each of which became one
+    U+FFFD. A token that begins or ends inside such a piece has the whole character.
     """
     if not broken:
         return offsets
@@ -191,7 +191,7 @@ def _shift_offsets(offsets: Tensor, broken: Sequence[ByteSpan], *, at_end: bool)
 
 
 def _decode_lossy(raw: bytes) -> tuple[str, list[ByteSpan]]:
-    """UTF-8 with one U+FFFD for each longest piece that is not a character (the Unicode standard's practice)."""
+    """Decode UTF-8 with one U+FFFD for each longest piece that is not a character (the Unicode standard's practice)."""
     try:
         return raw.decode(), []
     except UnicodeDecodeError:
@@ -211,7 +211,7 @@ def _decode_lossy(raw: bytes) -> tuple[str, list[ByteSpan]]:
 
 
 def _decode_byte_runs(pieces: Sequence[bytes], single: Sequence[bool]) -> tuple[str, list[ByteSpan]]:
-    """Sentencepiece's way: a run of single-byte tokens is one text or, if not UTF-8, one U+FFFD a byte."""
+    """Decode as sentencepiece does: a run of single-byte tokens is one text or, if not UTF-8, one U+FFFD per byte."""
     text: list[str] = []
     broken: list[ByteSpan] = []
     run = b""

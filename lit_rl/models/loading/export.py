@@ -1,4 +1,4 @@
-"""Weights of a checkpoint in a policy, and a policy as a folder for transformers and peft."""
+"""Loads a checkpoint's weights into a policy, and writes a policy as a folder for transformers and peft."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def write_model(
     overwrite: bool = False,
     stop_strings: Sequence[str] = (),
 ) -> str:
-    """Write a policy as a folder of its own; return ``model`` or ``adapter``, which it then holds.
+    """Write a policy as a folder of its own; return ``model`` or ``adapter``, which the folder then holds.
 
-    Adapters are added to their base if ``merge``, so that ``transformers`` alone loads the result.
+    With ``merge``, adapters are added to their base, so that ``transformers`` alone loads the result.
     """
     replaces = overwrite and holds_model_or_adapter(folder)
     if folder.exists() and any(folder.iterdir()) and not replaces:
-        advice = ", for it holds no model to overwrite" if overwrite else ", or --overwrite true"
+        advice = ", since this one holds no model to overwrite" if overwrite else ", or set --overwrite true"
         raise FileExistsError(f"{folder} is not empty: give a new folder{advice}")
     adapted = hasattr(policy.model, "peft_config")
     if adapted and not merge and policy.source is None:

@@ -17,7 +17,7 @@ def convert_gguf(source: str, folder: str) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     file, options = Path(resolve_model_source(source)), {"dtype": "float32", **NO_FOREIGN_CODE}
-    if hasattr(transformers, "GgufConfig"):  # else weights are always unpacked
+    if hasattr(transformers, "GgufConfig"):  # without it, weights are always unpacked
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, **options)
     if hasattr(model.config, "quantization_config"):  # transformers would call plain weights quantized
@@ -31,6 +31,6 @@ def convert_gguf(source: str, folder: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", help="GGUF file, or package:NAME/FILE")
-    parser.add_argument("folder", help="of the model")
+    parser.add_argument("folder", help="folder of the model")
     given = parser.parse_args()
     convert_gguf(given.source, given.folder)

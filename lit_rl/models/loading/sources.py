@@ -1,4 +1,4 @@
-"""Sources of models and tokenizers, and one line about those that cannot be loaded."""
+"""Sources of models and tokenizers, and one-line errors for sources that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from lit_rl.models.family import UnsupportedModelError, patched
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
 ADAPTER_CONFIG = "adapter_config.json"
 NO_FOREIGN_CODE = {"trust_remote_code": False}
-"""For every ``from_pretrained``: left open, transformers asks on the terminal whether to run Python of the folder."""
+"""Option of each ``from_pretrained``: without it transformers asks on the terminal whether to run a folder's Python."""
 
 _TOKENIZER_FILES = ("tokenizer", "vocab", "merges", "spiece", "sentencepiece", "tekken", "bpe", "qwen.tiktoken")
 _SECONDS_TO_ANSWER = 4.0
 
 
 def resolve_model_source(source: str) -> str:
-    """Turn ``package:NAME/PATH`` into a path, expand ``$VARIABLES``; leave hub ids as they are.
+    """Turn ``package:NAME/PATH`` into a path, expand ``$VARIABLES``, and leave hub ids as they are.
 
-    The package's own code is not run: one that ships a model may import what is not installed here.
+    The package's own code is not run: it may import what is not installed here.
     """
     if source.startswith("package:"):
         package, _, path = source.removeprefix("package:").partition("/")
@@ -41,23 +41,23 @@ def resolve_model_source(source: str) -> str:
     source = expand_variables(source)
     given = Path(source).expanduser()
     if given.suffix == ".ckpt" or (any(given.glob("*.ckpt")) and not (given / "config.json").exists()):
-        advice = f"lit-rl export {source} FOLDER writes one; give that folder"
+        advice = f"run lit-rl export {source} FOLDER, and give that folder"
         raise UsageError(f"{source} holds checkpoints of a run and no model: {advice}")
     looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1 or source.endswith(".gguf")
     if looks_local and not given.exists():
         kind = "file" if source.endswith(".gguf") else "folder"
-        advice = "give a folder, such as lit-rl export RUN FOLDER writes, or a hub id"
+        advice = "give a folder, such as one that lit-rl export RUN FOLDER writes, or a hub id"
         raise FileNotFoundError(f"model {kind} not found: {source} (from {Path.cwd()}): {advice}")
     return str(given) if looks_local else source
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Return whether some file of a folder has the name of a tokenizer's."""
+    """Return whether some file of a folder is named like a file of a tokenizer."""
     return any(file.name.startswith(_TOKENIZER_FILES) for file in folder.iterdir())
 
 
 def base_of_adapter(source: str) -> str:
-    """The base that an adapter's folder names, resolved."""
+    """Return the resolved source of the base that an adapter's folder names."""
     file = Path(source) / ADAPTER_CONFIG
     with one_line_load_errors("adapter", source, MODEL_KEY):
         named = json.loads(file.read_text())["base_model_name_or_path"]
@@ -66,7 +66,7 @@ def base_of_adapter(source: str) -> str:
 
 @contextmanager
 def one_line_load_errors(kind: str, source: str, key: str) -> Iterator[None]:
-    """Name the source, and the key that gives it, before what a library says of a failure to load."""
+    """Turn a library's failure to load into one line that names the source and the key that gives the source."""
     try:
         with offline_unless_reachable(source):
             yield
@@ -82,7 +82,7 @@ def one_line_load_errors(kind: str, source: str, key: str) -> Iterator[None]:
 
 
 def offline_unless_reachable(source: str) -> AbstractContextManager[None]:
-    """Inside, a hub that cannot be reached is not asked: that costs seconds, not minutes of retries.
+    """Return a context in which an unreachable hub is not asked: that costs seconds, not minutes of retries.
 
     ``local_files_only`` would not do: transformers looks for adapters on the hub anyway.
     """
@@ -93,7 +93,7 @@ def offline_unless_reachable(source: str) -> AbstractContextManager[None]:
 
 
 def can_use_hub() -> bool:
-    """Return whether the hub may be asked and answers; it is asked once."""
+    """Return whether the hub may be asked and answers; the hub is asked only once."""
     from huggingface_hub import constants
 
     return not constants.HF_HUB_OFFLINE and _responds(constants.ENDPOINT)

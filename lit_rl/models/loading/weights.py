@@ -1,4 +1,4 @@
-"""Loading of weights and tokenizers: hub id, folder, adapter folder, package, or no source at all."""
+"""Loading of weights and tokenizers from a hub id, folder, adapter folder or package, or without any source."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class ModelSpec:
 
 
 def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
-    """The tokenizer of a hub id or folder, as its own files describe it; an adapter without one has its base's.
+    """Load the tokenizer of a hub id or folder, as its own files describe it; an adapter without one has its base's.
 
     For some model types (``qwen2`` among them in transformers 5) ``AutoTokenizer`` ignores the tokenizer that a folder
-    declares and splits text by another one's rules: the model would silently read other tokens than it was trained
-    on. A folder that declares the generic class is therefore read by that class.
+    declares and splits text by the rules of another tokenizer: the model would silently read other tokens than it was
+    trained on. A folder that declares the generic class is therefore read by that class.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -82,9 +82,9 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
 
     The global random state is left as it was: initial weights depend on ``spec.init_seed`` alone.
 
-    cuDNN's attention is switched off in this process. Its backward pass makes NaN of finite gradients of masked rows on
-    an H100 or H200 (https://github.com/pytorch/pytorch/issues/196678), and it plans anew for each length: more than
-    half of the CPU time of a sampled token. torch's other kernels take its place.
+    cuDNN's attention is switched off in this process. On an H100 or H200, its backward pass turns finite gradients of
+    masked rows into NaN (https://github.com/pytorch/pytorch/issues/196678), and it plans anew for each length: more
+    than half of the CPU time of a sampled token. torch's other kernels take its place.
 
     Returns:
         A causal LM of transformers, wrapped by PEFT if there are adapters, in ``spec.dtype``.
@@ -116,15 +116,15 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
         use_fast_products(model)
         if spec.lora is None:
             return model
-        # Its second matrix is zero, so switching it off gives the start.
+        # A new adapter's second matrix is zero, so switching the adapter off gives the start.
         with initialisation_device():
             return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
 def _num_ids_in_use(tokenizer: Any) -> int:
-    """Return the number of a tokenizer's ids, without special tokens at their end that nothing names.
+    """Return the number of a tokenizer's ids, without special tokens at the end that nothing names.
 
-    Gemma 3's tokenizer, for example, has a token for images, of which its smallest model knows nothing.
+    Gemma 3's tokenizer, for example, has a token for images, which its smallest model does not know.
     """
     special = {added.content for added in tokenizer.added_tokens_decoder.values() if added.special}
     named = {tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token, tokenizer.unk_token}
@@ -143,11 +143,11 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
         **dict(spec.config or {}),
     }
     dtype = torch_dtype(spec.dtype)
-    if spec.quantization is not None and not torch.empty(0).is_meta:  # without memory for lit-rl plan
+    if spec.quantization is not None and not torch.empty(0).is_meta:  # lit-rl plan builds without memory
         raise UsageError("quantization needs pretrained weights, but config builds the model from scratch: give model")
     config = AutoConfig.for_model(**fields)
-    # A field that no code of the model reads would be kept, and the default of another used. Some models read fields
-    # that their configuration does not declare, such as head_dim.
+    # A field that no code of the model reads would be kept, and the field that was meant would have its default. Some
+    # models read fields that their configuration does not declare, such as head_dim.
     given, known = spec.config or {}, vars(type(config)())
     for name in sorted(given.keys() & vars(config).keys() - known.keys() - _OF_ANY_MODEL):
         of_config: Any = AutoModelForCausalLM._model_mapping
@@ -196,12 +196,12 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
 
 
 def _from_adapter(spec: ModelSpec, source: str) -> Any:
-    """Continue a trained adapter. Its start is not the base, so a frozen copy of it is the reference."""
+    """Continue a trained adapter; training starts from it, not from the base, so the reference is its frozen copy."""
     from peft import PeftConfig, get_peft_model
 
     if spec.lora is not None:
         raise UsageError(
-            f"{source} is an adapter, and lora={spec.lora} would add another: omit lora to continue training it"
+            f"{source} is an adapter, and lora={spec.lora} would add another: omit lora to continue the first one"
         )
     home = base_of_adapter(source)
     with one_line_load_errors("adapter", source, MODEL_KEY):
@@ -218,7 +218,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
 
 @contextmanager
 def without_progress_bars() -> Iterator[None]:
-    """Draw no bar for reading or writing weights; downloads from the Hub, which may take long, keep theirs."""
+    """Draw no bar for reading or writing weights; downloads from the Hub, which may take long, keep their bars."""
     from transformers.utils import logging
 
     set_hook: Any = getattr(logging, "set_tqdm_hook", None)
