@@ -46,7 +46,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     """A task: problems for training and evaluation.
 
     A subclass implements :meth:`load_problems`. Constructors load nothing, so every YAML instantiates
-    without data; :meth:`setup` loads.
+    without data; :meth:`problems` loads.
 
     Args:
         batch_size: training problems per rollout on one rank.

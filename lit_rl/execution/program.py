@@ -201,17 +201,27 @@ def _blocks_in_language(
         index += 1
         if not fence.opens or fence.tag in CONTAINER_TAGS:
             continue
-        last = _closing_fence_index(text, fences, index - 1, wanted, reader)
-        end = len(text) if last == len(fences) else fences[last].start
-        block = _Block(text, fence.end, max(end, fence.end), fence.indent)
+        block, after = _block_opened_by(text, fences, index - 1, wanted, reader)
         known = _has_language_tag(fence.tag, wanted.language)
         if known is None and not block.is_blank and _is_program(block, wanted, reader):
             known = True
         if known:
             found.append(block)
         if known or fence.tag or wanted.language not in TAGS_OF:
-            index = last + 1 if last < len(fences) and fences[last].closes else last
+            index = after
     return found
+
+
+def _block_opened_by(
+    text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: BoundedParser
+) -> tuple[_Block, int]:
+    """Return the block that a fence opens, and the index of the first fence that can open the next one."""
+    fence = fences[opening]
+    last = _closing_fence_index(text, fences, opening, wanted, reader)
+    if last == len(fences):
+        return _Block(text, fence.end, len(text), fence.indent), last
+    block = _Block(text, fence.end, max(fences[last].start, fence.end), fence.indent)
+    return block, last + fences[last].closes
 
 
 def _closing_fence_index(
@@ -242,10 +252,7 @@ def _is_quoted(text: str, wanted: Wanted, reader: BoundedParser, place: int) -> 
     block, index = _Block(text, 0, fences[0].start if fences else len(text), fenced=False), 0
     while block.end <= place and index < len(fences):
         if fences[index].opens:
-            last = _closing_fence_index(text, fences, index, wanted, reader)
-            end = len(text) if last == len(fences) else fences[last].start
-            block = _Block(text, fences[index].end, max(end, fences[index].end), fences[index].indent)
-            index = last if last == len(fences) or not fences[last].closes else last + 1
+            block, index = _block_opened_by(text, fences, index, wanted, reader)
         else:
             index += 1
     if not block.start <= place < block.end:

@@ -326,7 +326,7 @@ class BatchMean(Baseline):
 
         A_i = (r_i - mean r) / (std r + 1e-6)
 
-    This baseline is simple, and blind to how hard a prompt is: a failure on an easy prompt can be above the baseline.
+    This baseline is simple, and blind to difficulty: success on an easy prompt counts as much as on a hard prompt.
 
     Args:
         normalize: divide by the standard deviation of all completions (``std``) or not (``none``).

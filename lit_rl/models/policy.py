@@ -30,7 +30,7 @@ class Policy(nn.Module, TypedArguments, ABC):
     """A model that writes completions.
 
     The life of a policy: the constructor loads nothing (every YAML instantiates offline); :meth:`load` builds
-    the weights; :meth:`shard` places them on the ranks; then it samples and gives log-probabilities.
+    the weights; the trainer's strategy places them on the ranks; then the policy samples and gives log-probabilities.
     """
 
     codec: Codec

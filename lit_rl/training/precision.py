@@ -1,4 +1,4 @@
-"""Dtypes by name, and float32 masters of weights that learn in bfloat16 or float16.
+"""Dtypes by name, and float32 masters of weights that learn in bfloat16.
 
 Near 1, bfloat16 numbers lie 0.004 to 0.008 apart. A step of AdamW is about as large as the learning rate, so at 1e-6
 nearly all steps are lost when they are added to such a weight. The optimizer therefore moves float32 copies, and the
