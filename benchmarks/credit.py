@@ -50,7 +50,7 @@ from lit_rl.engines.in_process import InProcess
 from lit_rl.math.advantages import GAE
 from lit_rl.math.returns import reward_to_go
 from lit_rl.models.padding import pad_right
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.rewards import SyntaxReward
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.token_credit import assign_credit
@@ -193,7 +193,7 @@ def continued(
 ) -> tuple[Tensor, Tensor]:
     """Return the rewards [prefixes, K] of rows that continue these ids, and the tokens sampled for each."""
     prompt, codec, stops = policy.codec.encode_fitting_prompt(problem), policy.codec, problem.stop_strings
-    stream, most, answers = StreamKey(0, "continuations", number).seed_of, work.sampling.max_tokens, []
+    stream, most, answers = RandomKey(0, "continuations", number).seed_of, work.sampling.max_tokens, []
     with InProcess().session(policy, work.sampling) as session:
         for at, ids in enumerate(prefixes):
             streams = [stream(problem.task_id, at, k) for k in range(K)]

@@ -26,7 +26,7 @@ from torch import Tensor
 from lit_rl import Basics, CausalLM, Sampling, Sandbox
 from lit_rl.engines import InProcess
 from lit_rl.math import kl_estimate, kl_penalised_rewards
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.rollout import sample_rows
 
 
@@ -79,7 +79,7 @@ def ratios_of(model: str, dtype: str) -> list[Row]:
     problems = Basics(form="instruct", num_train_problems=64).problems("train")[:4]
     with torch.no_grad(), Sandbox(num_workers=1) as sandbox:
         sampling = Sampling(num_samples=8, max_tokens=64)
-        rows = sample_rows(policy, InProcess(), sandbox, problems, sampling, StreamKey(0, "ratio", 0)).completions()
+        rows = sample_rows(policy, InProcess(), sandbox, problems, sampling, RandomKey(0, "ratio", 0)).completions()
     return [{"dtype": dtype} | row for row in first_ratios(policy, rows, 16, 16)]
 
 

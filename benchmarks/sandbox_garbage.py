@@ -14,19 +14,19 @@ from typing import Any
 
 from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.execution import AssertTests, CallTests, StdioTests, Verdict
-from lit_rl.execution.judging.calls import Answers
+from lit_rl.execution.judging.calls import CallAnswers
 from lit_rl.execution.wire import plain, program_messages
-from lit_rl.execution.wire.bounded_json import NotPlain, parse
+from lit_rl.execution.wire.bounded_json import NotPlain, parse_bounded_json
 
 PARSERS: dict[str, Callable[[bytes], Any]] = {
-    "JSON": parse,
+    "JSON": parse_bounded_json,
     "value": plain.loads,
     "description": program_messages.parse_exception_description,
     "hosted": program_messages.parse_hosted_message,
     "result": program_messages.parse_grader_result,
-    "answers": lambda line: Answers(b"{}\n" + line + b"\n", 1, None, lambda error: Verdict.EXCEPTION).verdicts_of_calls(
-        CALLS
-    ),
+    "answers": lambda line: CallAnswers(
+        b"{}\n" + line + b"\n", 1, None, lambda error: Verdict.EXCEPTION
+    ).verdicts_of_calls(CALLS),
 }
 TAGS = [*"ltsSfFdbBicrqITko", "Decimal", "Fraction", "Counter", "OrderedDict", "defaultdict", "items", "values"]
 TAGS += ["fields", "datetime", "date", "time", "timedelta", "timezone", "path", "array", "constant", "StringIO"]

@@ -105,7 +105,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         if trainer.is_global_zero:
             self.run_folder.lock()
         self.is_prepared = True
-        newest = self.run_folder.newest_whole()
+        newest = self.run_folder.newest_whole_checkpoint()
         self._start = "" if newest is None else newest.name
         if trainer.is_global_zero:
             self.run_folder.remove_or_rename_broken()
@@ -266,10 +266,10 @@ class Checkpointing(Checkpoint, TypedArguments):
             return False
         self._wanted, self._saved, self._saved_time = False, count, time.monotonic()
         if trainer.is_global_zero:
-            self.run_folder.link("last", final)
+            self.run_folder.link_checkpoint("last", final)
             if best:
-                self.run_folder.link("best", final)
-            self.run_folder.prune(self.keep)
+                self.run_folder.link_checkpoint("best", final)
+            self.run_folder.prune_checkpoints(self.keep)
         return True
 
     def _write_checkpoint(self, trainer: pl.Trainer, part: Path, final: Path) -> str:
@@ -292,7 +292,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         fault = _fault_of_any_rank(trainer, fault)
         if not fault and trainer.is_global_zero:
             try:
-                self.run_folder.publish(part, final)
+                self.run_folder.commit_checkpoint(part, final)
             except OSError as error:
                 fault = str(error)
         return _fault_of_any_rank(trainer, fault)

@@ -170,7 +170,7 @@ def gather_run_settings(trainer: Any, module: Any) -> RunSettings:
     return RunSettings(
         **commands,
         optimizer={name: value for name, value in groups[0].items() if name != "params"},
-        steps=module.update.steps,
+        steps=module.update.steps_per_rollout,
         clip_norm=module.update.gradient_clip_norm,
         num_weights=sum(p.numel() for p in learning),
         staleness=collect.staleness,

@@ -148,7 +148,7 @@ def imitate(policy: CausalLM, data: Basics, updates: int, peak_lr: float = 6e-3)
     loader = data.train_dataloader()
     batches = (batch for _ in range(updates) for batch in loader)
     for _, problems in zip(range(updates), batches, strict=False):
-        rows = policy.codec.as_completions(problems, [problem.fields["demonstration"] for problem in problems])
+        rows = policy.codec.completions_from_texts(problems, [problem.fields["demonstration"] for problem in problems])
         loss = token_mean(-policy.logprobs(rows), rows.completion_mask)
         optimizer.zero_grad()
         loss.backward()

@@ -6,7 +6,7 @@ The names that Python users need are here, each loaded at its first use: ``from 
 from typing import TYPE_CHECKING
 
 from lit_rl.lazy import lazy_exports
-from lit_rl.training.threads import wait_passively
+from lit_rl.training.threads import let_openmp_threads_sleep
 
 if TYPE_CHECKING:
     from lit_rl.callbacks import Checkpointing as Checkpointing
@@ -57,6 +57,6 @@ if TYPE_CHECKING:
 
 __version__ = "1.0.0"
 
-wait_passively()  # before anything below this package loads torch
+let_openmp_threads_sleep()  # before anything below this package loads torch
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

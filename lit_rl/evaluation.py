@@ -13,7 +13,7 @@ from lit_rl.engines.in_process import InProcess
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.reports.summary import PassAtKMetric, check_ks, judgements_of_programs
 from lit_rl.rollout import Environment, Rollout, sample_rows
 from lit_rl.signature_check import PositiveInt, typed_arguments
@@ -81,7 +81,7 @@ def evaluate(
         engine.require_ready()
     policy.load()
     keep_freed_memory(policy.device)
-    key = StreamKey(seed, "evaluate", 0)
+    key = RandomKey(seed, "evaluate", 0)
     rollouts = []
     passes = PassAtKMetric(ks, 1 if environment is None else environment.max_turns, sync_on_compute=False)
     with torch.no_grad(), eval_mode(policy), using_run_threads(policy, policy.device):

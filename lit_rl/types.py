@@ -145,7 +145,7 @@ class Request:
     Args:
         row: number of the rollout's row, handed back with the answer.
         prompt_ids: everything so far; ids of earlier turns exactly as they were sampled.
-        stream: seed of the request's own random stream, see :class:`lit_rl.models.sampling.StreamKey`.
+        stream: seed of the request's own random stream, see :class:`lit_rl.models.sampling.RandomKey`.
         max_tokens: the completion is cut after this many tokens.
         stop_strings: the completion ends with the token that completes the first of these.
     """

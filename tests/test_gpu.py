@@ -21,7 +21,7 @@ from lit_rl.engines import InProcess
 from lit_rl.execution import ReferenceText
 from lit_rl.math.losses import TruncatedWeights
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
-from lit_rl.models.sampling import RunningBatch, StreamKey
+from lit_rl.models.sampling import RandomKey, RunningBatch
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutModule
 from lit_rl.rollout import sample_rows
 from lit_rl.types import Completions, Problem, Sampling
@@ -46,7 +46,7 @@ def policy_on(tokenizer: str, device: torch.device | str, **options: Any) -> Cau
 
 def rows(policy: CausalLM, sampling: Sampling) -> Completions:
     problems = Programs(batch_size=3).problems("train")[:5]
-    return sample_rows(policy, InProcess(), Late(), problems, sampling, StreamKey(0, "train", 0)).completions()
+    return sample_rows(policy, InProcess(), Late(), problems, sampling, RandomKey(0, "train", 0)).completions()
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])

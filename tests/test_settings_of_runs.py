@@ -27,7 +27,7 @@ from lit_rl.modules import UpdateConfig, setup_check
 from lit_rl.modules.setup_check import check_setup
 from lit_rl.rollout import SingleTurn
 from lit_rl.training.checkpoints import read_checkpoint
-from lit_rl.training.progress import StepClock
+from lit_rl.training.progress import StepCounter
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def set_up(**given: Any) -> Any:
     trainer |= {"limit_val_batches": 1.0, "callbacks": [ExecutionEvaluation(), Checkpointing("x")], "datamodule": None}
     trainer |= {"precision_plugin": SimpleNamespace(precision="32-true")}
     collector = SimpleNamespace(sandbox=None, environment=SingleTurn())
-    own = {"clock": StepClock("rollout"), "sampling": Sampling(), "collector": collector}
+    own = {"clock": StepCounter("rollout"), "sampling": Sampling(), "collector": collector}
     module = {key: given.pop(key) for key in own if key in given}
     return SimpleNamespace(**own | module, samples_to_train=True, trainer=SimpleNamespace(**trainer | given))
 
@@ -66,7 +66,7 @@ class Own(pl.Callback):
     [
         ({}, ""), ({"callbacks": [ExecutionEvaluation()]}, "this run has no limit"), ({"callbacks": [Own()]}, ""),
         ({"callbacks": [ExecutionEvaluation()], "max_steps": 5}, ""),
-        ({"callbacks": [ExecutionEvaluation()], "clock": StepClock("rollout", 3)}, ""),
+        ({"callbacks": [ExecutionEvaluation()], "clock": StepCounter("rollout", 3)}, ""),
         ({"callbacks": [Checkpointing("x")]}, "validation measures nothing"),
         ({"callbacks": [Checkpointing("x")], "limit_val_batches": 0}, ""),
     ],

@@ -13,8 +13,8 @@ from lit_rl.data.task import TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.modules.grpo import GRPOOptions
-from lit_rl.modules.rollout_module import RolloutOptions
-from lit_rl.modules.text_module import TextModule, TextOptions
+from lit_rl.modules.rollout_module import RolloutModuleOptions
+from lit_rl.modules.text_module import TextModule, TextModuleOptions
 from lit_rl.signature_check import check_and_convert
 
 
@@ -33,9 +33,9 @@ def as_text(annotations: dict[str, Any]) -> dict[str, str]:
     [
         (TaskOptions, TaskDataModule, None, set()),
         (MBPPOptions, MBPP, TaskOptions, set(own_arguments(MBPPPlus))),
-        (RolloutOptions, RolloutModule, None, set()),
-        (GRPOOptions, GRPO, RolloutOptions, set()),
-        (TextOptions, TextModule, None, set()),
+        (RolloutModuleOptions, RolloutModule, None, set()),
+        (GRPOOptions, GRPO, RolloutModuleOptions, set()),
+        (TextModuleOptions, TextModule, None, set()),
     ],
 )
 def test_the_types_of_handed_on_arguments_are_those_of_the_base(

@@ -18,7 +18,7 @@ from statistics import mean
 from typing import Any
 
 from lit_rl.execution.checks import CallTests, StdioTests
-from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
+from lit_rl.execution.program import ExtractedProgram, Extraction, WantedProgram
 from lit_rl.execution.sandbox import Sandbox
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -115,7 +115,7 @@ class Written(StdioTests):
     """Runs the program that a completion stands for."""
 
     def extract(
-        self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+        self, text: str, wanted: WantedProgram | None = None, extraction: Extraction = "answer"
     ) -> ExtractedProgram | None:
         """See :func:`written`."""
         return ExtractedProgram(written(text), 0, len(text.encode()), False)
@@ -133,7 +133,7 @@ class Task:
 
     def program(self, text: str) -> str:
         """The program that a completion stands for."""
-        found = self.check.extract(text, Wanted("python", self.check.defines, self.prompt))
+        found = self.check.extract(text, WantedProgram("python", self.check.defines, self.prompt))
         return self.prompt + (found.source if found else "")
 
 

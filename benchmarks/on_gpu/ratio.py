@@ -14,7 +14,7 @@ from torch import Tensor
 from lit_rl import Sampling
 from lit_rl.engines import InProcess
 from lit_rl.models import CausalLM
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.modules import UpdateConfig
 from lit_rl.modules.minibatches import all_microbatches, divide_into_microbatches, make_minibatches
 from lit_rl.rollout import sample_rows
@@ -28,7 +28,7 @@ def rollout_of(policy: CausalLM, rows: int, prompt: int, longest: int) -> Comple
     """Rows that the default engine sampled, cut to unequal lengths."""
     problems, sampling = prompts(rows // GROUP, prompt).given, Sampling(GROUP, max_tokens=longest)
     with torch.no_grad():
-        found = sample_rows(policy, InProcess(), None, problems, sampling, StreamKey(0, "ratio", 0)).completions()
+        found = sample_rows(policy, InProcess(), None, problems, sampling, RandomKey(0, "ratio", 0)).completions()
     lengths = longest // 2 + torch.arange(rows, device=policy.device)[:, None] * 37 % (longest // 2)
     return replace(found, completion_mask=torch.arange(longest, device=policy.device) < lengths)
 

@@ -31,8 +31,8 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.ppo import PPO
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.training.precision import add_gradients_to_masters, masters_of
-from lit_rl.training.ranks import eval_mode, shard, syncing_gradients_if, tensors_of_unit, unsharded
+from lit_rl.training.precision import add_gradients_to_masters, fp32_masters
+from lit_rl.training.ranks import eval_mode, shard, syncing_gradients_if, tensors_of_fsdp_unit, unsharded
 from lit_rl.training.strategy import FSDP2Strategy
 from lit_rl.types import Completions, Experience, StopReason
 
@@ -193,7 +193,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTen
     made: dict[int, tuple[Tensor, Tensor]] = {}  # tied weights stay tied
     with fake:
         for part in _trained_parts(module):
-            for store, name, tensor in tensors_of_unit(part):
+            for store, name, tensor in tensors_of_fsdp_unit(part):
                 if id(tensor) not in made:
                     empty: Tensor = torch.empty_like(tensor, device="cpu")
                     weight = nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
@@ -264,7 +264,7 @@ class _UpdateOnFakeTensors:
         for group in self.optimizer.param_groups:
             if not on_cpu and not self.offload and group.get("foreach", True) is None and not group.get("fused"):
                 group["foreach"] = True
-        self.masters = list(masters_of(self.optimizer).values())
+        self.masters = list(fp32_masters(self.optimizer).values())
         self.trained = [p for p in module.parameters() if p.requires_grad]
 
     def measure_costs(self, parameters: int) -> RankCosts:
@@ -289,7 +289,7 @@ class _UpdateOnFakeTensors:
                 self.run_passes_without_gradients(micro)
             flops, received = live.flops * job.num_microbatches, _multiply_counts(live.received, job.num_microbatches)
             received += of_engine
-            passes, steps = module.update.epochs * job.num_microbatches, module.update.steps
+            passes, steps = module.update.epochs * job.num_microbatches, module.update.steps_per_rollout
             last = min(passes, steps)
             for times, is_last in ((passes - last, False), (last, True)):
                 if times > 0:

@@ -89,7 +89,7 @@ class Engine(TypedArguments, ABC):
     def require_ready(self) -> None:  # most engines need nothing else
         """Check that everything the engine needs is installed; called before the policy's weights are loaded."""
 
-    def mark_stale(self) -> None:  # most engines share the weights
+    def mark_weights_stale(self) -> None:  # most engines share the weights
         """Note that the weights changed, so that the next session renews any copy; called after each optimizer step."""
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ class InProcessSession(Session):
         if count:
             requests = [self._waiting.popleft() for _ in range(count)]
             if self._batches and self._batches[-1].can_join:
-                self._batches[-1].join(requests)
+                self._batches[-1].add_requests(requests)
             else:
                 self._batches.append(
                     RunningBatch(self._policy.make_decoding(), requests, self._sampling, self._version)

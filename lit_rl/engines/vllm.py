@@ -30,7 +30,7 @@ from lit_rl.engines.weight_export import (
     Tensors,
     adapter_weights,
     full_weights,
-    gather_and_write,
+    gather_and_write_weights,
     language_model_to_copy,
     sends_adapter_only,
     write_adapter,
@@ -38,7 +38,7 @@ from lit_rl.engines.weight_export import (
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.policy import Policy
-from lit_rl.models.sampling import Row
+from lit_rl.models.sampling import RunningRow
 from lit_rl.signature_check import PositiveInt, Share
 from lit_rl.training.ranks import eval_mode, naming_phase
 from lit_rl.types import Generation, Request, Sampling, StopReason
@@ -121,7 +121,7 @@ class VLLM(Engine):
             install = "run pip install 'lit-rl[vllm]' in an environment of its own (see lit-rl docs engines)"
             raise ModuleNotFoundError(f"the engine VLLM needs the package vllm: {install}", name="vllm")
 
-    def mark_stale(self) -> None:
+    def mark_weights_stale(self) -> None:
         self._holds = None
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class VLLM(Engine):
                 config = policy.model.peft_config[POLICY]
                 write = partial(write_adapter, folder=Path(folder), config=config)
                 remedy = "set TMPDIR to a folder with free space"
-                self.bytes_sent += gather_and_write(adapter_weights(policy), Path(folder), write, remedy)
+                self.bytes_sent += gather_and_write_weights(adapter_weights(policy), Path(folder), write, remedy)
                 self._adapter = replace_adapter(self._llm, folder)
 
     def _count_bytes_sent(self, weights: Iterator[Tensors]) -> Iterator[Tensors]:
@@ -204,7 +204,7 @@ class VLLMSession(Session):
         self._codec, self._version = policy.codec, policy.version
         self._sampling = sampling
         self._adapter = adapter
-        self._open: dict[str, Row] = {}
+        self._open: dict[str, RunningRow] = {}
 
     def submit(self, requests: Sequence[Request]) -> None:
         from vllm import SamplingParams
@@ -212,7 +212,7 @@ class VLLMSession(Session):
 
         for request in requests:
             name = f"{next(self._numbers)}"
-            self._open[name] = Row(request)
+            self._open[name] = RunningRow(request)
             prompt = {"prompt_token_ids": list(request.prompt_ids)}
             params = SamplingParams(
                 **sampling_params(request, self._sampling, self._codec.eos_ids),
@@ -231,7 +231,7 @@ class VLLMSession(Session):
             for output in outputs
             if (reason := self._append_and_find_end(output)) is not None
         ]
-        return [self._open.pop(name).generation(reason, self._version) for name, reason in done]
+        return [self._open.pop(name).to_generation(reason, self._version) for name, reason in done]
 
     @property
     def num_unfinished(self) -> int:

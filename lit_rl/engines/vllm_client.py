@@ -18,7 +18,7 @@ _TOLD = 300  # most characters of a server's answer that a message repeats
 _MAX_PAUSE_SECONDS = 10.0  # seconds between two tries
 
 
-class _AnyStatus(HTTPErrorProcessor):
+class _AnyStatusProcessor(HTTPErrorProcessor):
     """Returns every response as it is, so that no redirect is followed."""
 
     def http_response(self, request: Request, response: Any) -> Any:
@@ -27,7 +27,7 @@ class _AnyStatus(HTTPErrorProcessor):
     https_response = http_response
 
 
-_open = build_opener(ProxyHandler({}), _AnyStatus).open
+_open = build_opener(ProxyHandler({}), _AnyStatusProcessor).open
 
 
 class VLLMClient:

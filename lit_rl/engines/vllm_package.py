@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.family import patched, unwrap_peft
+from lit_rl.models.family import patched_attribute, unwrap_peft
 from lit_rl.training.ranks import rank, world_size
 from lit_rl.types import Request, Sampling
 
@@ -143,5 +143,5 @@ def keeping_process_group(trainers: bool) -> Iterator[None]:
         if group is not None:
             destroy(group)
 
-    with patched(dist, "destroy_process_group", spare if trainers else destroy):
+    with patched_attribute(dist, "destroy_process_group", spare if trainers else destroy):
         yield

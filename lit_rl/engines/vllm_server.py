@@ -21,7 +21,7 @@ from lit_rl.engines.weight_export import (
     Tensors,
     adapter_weights,
     full_weights,
-    gather_and_write,
+    gather_and_write_weights,
     language_model_to_copy,
     raise_if_any_rank_failed,
     sends_adapter_only,
@@ -119,7 +119,7 @@ class VLLMServer(Engine):
         with TemporaryFile(dir=self.folder):
             pass
 
-    def mark_stale(self) -> None:
+    def mark_weights_stale(self) -> None:
         self._holds = None
 
     # -- weights ---------------------------------------------------------------------------------------------
@@ -141,10 +141,10 @@ class VLLMServer(Engine):
             self.bytes_sent = 0
             if with_base:
                 weights = full_weights(policy, with_tied=True, merge=not alone)
-                self._write_all(weights, lambda given: write_weights(given, self.folder))
+                self._write_on_first_rank(weights, lambda given: write_weights(given, self.folder))
             if alone:
                 place, config = self.folder / _ADAPTER, policy.model.peft_config[POLICY]
-                self._write_all(adapter_weights(policy), lambda given: write_adapter(given, place, config))
+                self._write_on_first_rank(adapter_weights(policy), lambda given: write_adapter(given, place, config))
         with naming_phase("sending weights to vllm servers"):
             self._call_for_each_server(
                 lambda server: self._send_weights(server, before, with_base=with_base, adapter=alone)
@@ -152,8 +152,8 @@ class VLLMServer(Engine):
         self._holds = id(policy), policy.version
         self._base = id(policy) if alone else None
 
-    def _write_all(self, weights: Iterator[Tensors], write: Callable[[Iterator[Tensors]], int]) -> None:
-        self.bytes_sent += gather_and_write(weights, self.folder, write if rank() == 0 else None)
+    def _write_on_first_rank(self, weights: Iterator[Tensors], write: Callable[[Iterator[Tensors]], int]) -> None:
+        self.bytes_sent += gather_and_write_weights(weights, self.folder, write if rank() == 0 else None)
 
     def _call_for_each_server(self, do: Any) -> None:
         """Call a function with each server on the first rank; a failure there fails all ranks."""
@@ -228,7 +228,7 @@ class VLLMServerSession(Session):
     def submit(self, requests: Sequence[Request]) -> None:
         self._open += len(requests)
         for request in requests:
-            self._threads.submit(self._queue_completion, request)
+            self._threads.submit(self._fetch_and_queue_answer, request)
 
     def step(self) -> list[Generation]:
         done: list[Generation] = []
@@ -252,7 +252,7 @@ class VLLMServerSession(Session):
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._open = 0
 
-    def _queue_completion(self, request: Request) -> None:
+    def _fetch_and_queue_answer(self, request: Request) -> None:
         try:
             params = sampling_params(request, self._sampling, self._codec.eos_ids)
             # A server may have other defaults for these.

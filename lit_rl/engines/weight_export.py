@@ -30,7 +30,7 @@ from lit_rl.training.ranks import (
     describe_rank_and_phase,
     gather_over_ranks,
     gathered_weights,
-    modules_of_unit,
+    modules_of_fsdp_unit,
     reshard,
     whole_tensor,
 )
@@ -77,18 +77,18 @@ def full_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = Tru
     """
     sent: set[str] = set()
     names = {id(module): name for name, module in policy.model.named_modules()}
-    for unit in _units_to_gather(policy):
+    for unit in _fsdp_units_to_gather(policy):
         with gathered_weights(unit), torch.no_grad():
             own: dict[int | str, tuple[str, Callable[[], Tensor]]] = {}
-            for module in modules_of_unit(unit):
+            for module in modules_of_fsdp_unit(unit):
                 for name, make, key in _named_weight_makers(module, names, merge) if id(module) in names else ():
                     if name not in sent:
                         own.setdefault(name if with_tied else key, (name, make))
             sent |= {name for name, _ in own.values()}
-            yield from _as_in_checkpoint(policy.model, ((name, make()) for name, make in own.values()))
+            yield from _to_checkpoint_format(policy.model, ((name, make()) for name, make in own.values()))
 
 
-def _units_to_gather(policy: CausalLM) -> list[nn.Module]:
+def _fsdp_units_to_gather(policy: CausalLM) -> list[nn.Module]:
     """Return the modules to gather, in the order in which the model reads them; an unsharded policy is one module."""
     module: Any = policy
     if not isinstance(module, FSDPModule):
@@ -104,12 +104,12 @@ def _named_weight_makers(
     """Yield the checkpoint name, a maker of the value, and the identity of each weight and saved buffer of a module."""
     saved = {n: b for n, b in module._buffers.items() if b is not None and n not in module._non_persistent_buffers_set}
     for own, tensor in {**module._parameters, **saved}.items():
-        name = _checkpoint_name(f"{names[id(module)]}.{own}")
+        name = _weight_name_in_checkpoint(f"{names[id(module)]}.{own}")
         if tensor is not None and name:
             yield name, partial(_dequantized, module, tensor), id(tensor)
     if merge and (base := getattr(module, "base_layer", None)):
         # The base layer follows as a child of this module with the same weight: the first of the two counts.
-        yield _checkpoint_name(f"{names[id(base)]}.weight"), partial(_merged_weight, module), id(base.weight)
+        yield _weight_name_in_checkpoint(f"{names[id(base)]}.weight"), partial(_merged_weight, module), id(base.weight)
 
 
 def _dequantized(layer: nn.Module, tensor: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ def _merged_weight(layer: Any) -> Tensor:
     return merged
 
 
-def _checkpoint_name(name: str) -> str:
+def _weight_name_in_checkpoint(name: str) -> str:
     """Return a parameter's name in the base's checkpoint; empty if the checkpoint lacks the parameter."""
     name = name.removeprefix(_PREFIX)
     if ".lora_" in f".{name}" or ".original_module." in name or (".modules_to_save." in name and _OWN not in name):
@@ -139,7 +139,7 @@ def _checkpoint_name(name: str) -> str:
     return name.replace(_OWN, ".").replace(".base_layer.", ".")
 
 
-def _as_in_checkpoint(model: Any, weights: Iterable[Tensors]) -> Iterable[Tensors]:
+def _to_checkpoint_format(model: Any, weights: Iterable[Tensors]) -> Iterable[Tensors]:
     """Undo the renaming and fusing of weights (a mixture's experts, say) that transformers does on loading."""
     from transformers.core_model_loading import revert_weight_conversion
 
@@ -182,7 +182,7 @@ def raise_if_any_rank_failed(fault: str) -> None:
         raise EngineError(fault)
 
 
-def gather_and_write(
+def gather_and_write_weights(
     weights: Iterator[Tensors],
     folder: Path,
     write: Callable[[Iterator[Tensors]], int] | None,

@@ -17,7 +17,7 @@ from lit_rl.execution.interface import Check as Check
 from lit_rl.execution.interface import require_serialisable, wall_limit
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.languages import Language as Language
-from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
+from lit_rl.execution.program import ExtractedProgram, Extraction, WantedProgram
 from lit_rl.execution.wire.value_text import value_text
 
 Compare = Literal["lines", "decimals", "tokens"]
@@ -204,7 +204,7 @@ class StdioTests(Check):
             ),
         )
         for index, case in enumerate(self.cases):
-            if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])):
+            if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_text_or_texts(case[1])):
                 wanted = "two texts (the second may be a tuple of accepted outputs)"
                 raise ArgumentError(f"StdioTests.cases[{index}]", wanted, value_text(case))
 
@@ -302,7 +302,7 @@ class TokenTarget(Check):
         return self.data
 
     def extract(
-        self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+        self, text: str, wanted: WantedProgram | None = None, extraction: Extraction = "answer"
     ) -> ExtractedProgram | None:
         """Return ``None``, because the completion consists of numbers and holds no program."""
         return None
@@ -347,7 +347,7 @@ def _is_json(value: object, is_expected: bool) -> bool:
     return value is None
 
 
-def _is_expected(expected: object) -> bool:
+def _is_text_or_texts(expected: object) -> bool:
     """Return whether a value is a text, or a tuple of texts."""
     accepted = expected if isinstance(expected, tuple) and expected else (expected,)
     return all(_is_text(text) for text in accepted)

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Literal, Self
 
 from lit_rl.errors import ArgumentError, UsageError, short_repr
-from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
+from lit_rl.execution.program import ExtractedProgram, Extraction, WantedProgram, extract_program
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.value_text import shorten_text
 from lit_rl.signature_check import TypedArguments
@@ -191,10 +191,10 @@ class Check:
         return None
 
     def extract(
-        self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+        self, text: str, wanted: WantedProgram | None = None, extraction: Extraction = "answer"
     ) -> ExtractedProgram | None:
         """Return a completion's program, or ``None`` if it has none; see :func:`lit_rl.execution.extract_program`."""
-        return extract_program(text, wanted or Wanted(self.language, self.defines), extraction)
+        return extract_program(text, wanted or WantedProgram(self.language, self.defines), extraction)
 
 
 _ALWAYS_SERIALISABLE_BYTES = 200  # a value that marshal writes in fewer bytes, as most are, is within all limits

@@ -96,13 +96,13 @@ class LanguageSpec:
     reserves: bool = True
 
     @cached_property
-    def place_pattern(self) -> re.Pattern[str]:
+    def error_line_pattern(self) -> re.Pattern[str]:
         """Pattern of a place that a diagnostic or a traceback names; its first group is the line."""
         return re.compile(rf"\b{re.escape(self.file)}(?::|:? line | on line |\()(\d{{1,9}})")
 
     def find_program_line(self, text: str, num_lines: int) -> int | None:
         """Return the first line of the program that a text names; ``None`` if the text names no line of the program."""
-        found = [place for place in self.place_pattern.finditer(text) if 0 < int(place[1]) <= num_lines]
+        found = [place for place in self.error_line_pattern.finditer(text) if 0 < int(place[1]) <= num_lines]
         with_column = (place for place in found if re.match(r":\d", text[place.end() :][:2]))  # no include's line
         best = next(with_column, found[0] if found else None)
         return int(best[1]) if best else None
@@ -288,7 +288,7 @@ def find_toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
     found = Toolchain(names, (), ())
     tools += [path for pattern in found.fill_command(spec.executables) for path in glob.glob(pattern)]
     folders = [path for pattern in found.fill_command(spec.folders) for path in glob.glob(pattern)]
-    executables = tuple(dict.fromkeys(link for tool in tools if tool for link in _linked_files(tool)))
+    executables = tuple(dict.fromkeys(link for tool in tools if tool for link in _paths_along_links(tool)))
     return Toolchain(
         names,
         (*executables, *(one for other in needed if other for one in other.executables)),
@@ -314,7 +314,7 @@ def _find_part(command: str, part: str, path: str) -> str | None:
     return answer if os.path.isabs(answer) else shutil.which(answer, path=path)
 
 
-def _linked_files(path: str) -> list[str]:
+def _paths_along_links(path: str) -> list[str]:
     chain = [path]
     while os.path.islink(chain[-1]) and len(chain) < 20:
         folder = os.path.realpath(os.path.dirname(chain[-1]))

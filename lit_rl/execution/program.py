@@ -37,7 +37,7 @@ _VALUES = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedProgram:
     """Description of the program that a problem asks for.
 
     Args:
@@ -74,7 +74,7 @@ class ExtractedProgram:
 
 
 def extract_program(
-    text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+    text: str, wanted: WantedProgram | None = None, extraction: Extraction = "answer"
 ) -> ExtractedProgram | None:
     r"""Find the program in a completion, or return ``None`` if the completion is blank.
 
@@ -97,8 +97,8 @@ def extract_program(
     >>> extract_program("x = 1").fenced
     False
     """
-    wanted, reader = wanted or Wanted(), BoundedParser()
-    start = answer_start(text, wanted.in_thought, partial(_is_quoted, text, wanted, reader))
+    wanted, reader = wanted or WantedProgram(), BoundedParser()
+    start = answer_start(text, wanted.in_thought, partial(_is_in_python_string, text, wanted, reader))
     # The prompt may have opened the block with a bare fence, which leaves its tag to the answer.
     first = _FIRST_LINE.match(text, start)
     if first and wanted.language in TAGS_OF and first[1].lower() in TAGS_OF[wanted.language]:
@@ -106,19 +106,21 @@ def extract_program(
     fences = find_fences(text, start)
     if extraction == "last_block":
         blocks = _all_blocks(text, fences)
-        return _build_program(text, blocks[-1], wanted, reader) if blocks else program_at(text, start, len(text))
+        return (
+            _program_in_block(text, blocks[-1], wanted, reader) if blocks else program_in_span(text, start, len(text))
+        )
     found = None
     if not fences:
-        found = program_at(text, start, len(text))
+        found = program_in_span(text, start, len(text))
     else:
         blocks = [block for block in _blocks_in_language(text, fences, start, wanted, reader) if not block.is_blank]
         blocks = blocks or [block for block in _all_blocks(text, fences) if not block.is_blank]
         if blocks:
-            found = _build_program(text, _choose_block(blocks, wanted, reader), wanted, reader)
+            found = _program_in_block(text, _choose_block(blocks, wanted, reader), wanted, reader)
     return _keep_definitions(found, wanted, reader) if found and extraction == "definitions" else found
 
 
-def prefix_and_source(prefix: str, source: str) -> tuple[str, str]:
+def move_future_imports_first(prefix: str, source: str) -> tuple[str, str]:
     """Return prefix and source of a Python program, with the source's future imports moved to the start of the prefix.
 
     The imports must come first, on a line of their own. Blanks replace them, so later code keeps its line and column.
@@ -151,7 +153,7 @@ def split_future_imports(source: str) -> tuple[str, str]:
     return (f"{line}\n", content.decode()) if line else ("", source)
 
 
-def program_at(text: str, start: int, end: int, *, fenced: bool = False) -> ExtractedProgram | None:
+def program_in_span(text: str, start: int, end: int, *, fenced: bool = False) -> ExtractedProgram | None:
     """Return the program between two characters of a text, or ``None`` if there is only white space."""
     source = text[start:end]
     if not source.strip():
@@ -162,7 +164,7 @@ def program_at(text: str, start: int, end: int, *, fenced: bool = False) -> Extr
 
 
 @dataclass(frozen=True)
-class _Block:
+class _CodeBlock:
     """A block of a text: its characters, and the indentation of its opening fence."""
 
     text: str
@@ -181,19 +183,19 @@ class _Block:
 
 
 def _blocks_in_language(
-    text: str, fences: Sequence[Fence], start: int, wanted: Wanted, reader: BoundedParser
-) -> list[_Block]:
+    text: str, fences: Sequence[Fence], start: int, wanted: WantedProgram, reader: BoundedParser
+) -> list[_CodeBlock]:
     """Return the blocks in the wanted language.
 
     A fence without a tag may open a block or be left over from another, and output looks like prose. So the text after
     such a fence is a block only if it is a program; otherwise the next fence may be the one that opens a block.
     """
-    found: list[_Block] = []
+    found: list[_CodeBlock] = []
     index = 0
     if fences and fences[0].closes:
         # The prompt may have opened the block already.
-        head = _Block(text, start, fences[0].start, fenced=False)
-        if not head.is_blank and _is_program(head, wanted, reader):
+        head = _CodeBlock(text, start, fences[0].start, fenced=False)
+        if not head.is_blank and _is_in_wanted_language(head, wanted, reader):
             found.append(head)
             index = 1
     while index < len(fences):
@@ -202,8 +204,8 @@ def _blocks_in_language(
         if not fence.opens or fence.tag in CONTAINER_TAGS:
             continue
         block, after = _block_opened_by(text, fences, index - 1, wanted, reader)
-        known = _has_language_tag(fence.tag, wanted.language)
-        if known is None and not block.is_blank and _is_program(block, wanted, reader):
+        known = _is_tag_of_language(fence.tag, wanted.language)
+        if known is None and not block.is_blank and _is_in_wanted_language(block, wanted, reader):
             known = True
         if known:
             found.append(block)
@@ -213,19 +215,19 @@ def _blocks_in_language(
 
 
 def _block_opened_by(
-    text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: BoundedParser
-) -> tuple[_Block, int]:
+    text: str, fences: Sequence[Fence], opening: int, wanted: WantedProgram, reader: BoundedParser
+) -> tuple[_CodeBlock, int]:
     """Return the block that a fence opens, and the index of the first fence that can open the next one."""
     fence = fences[opening]
     last = _closing_fence_index(text, fences, opening, wanted, reader)
     if last == len(fences):
-        return _Block(text, fence.end, len(text), fence.indent), last
-    block = _Block(text, fence.end, max(fences[last].start, fence.end), fence.indent)
+        return _CodeBlock(text, fence.end, len(text), fence.indent), last
+    block = _CodeBlock(text, fence.end, max(fences[last].start, fence.end), fence.indent)
     return block, last + fences[last].closes
 
 
 def _closing_fence_index(
-    text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: BoundedParser
+    text: str, fences: Sequence[Fence], opening: int, wanted: WantedProgram, reader: BoundedParser
 ) -> int:
     """Return the index of the fence that ends a block; a fence inside one of the block's docstrings does not end it."""
     fence = fences[opening]
@@ -233,9 +235,9 @@ def _closing_fence_index(
     ends = [index for index in ahead if fence.ended_by(fences[index])][:_MAX_ENDS] or [len(fences)]
     stops = [len(text) if index == len(fences) else fences[index].start for index in ends]
     quoted = any(text.find(mark, fence.end, stops[0]) >= 0 for mark in ('"""', "'''"))
-    if quoted and wanted.language == "python" and _has_language_tag(fence.tag, "python") is not False:
+    if quoted and wanted.language == "python" and _is_tag_of_language(fence.tag, "python") is not False:
         for index, stop in zip([*ends, len(fences)], [*stops, len(text)], strict=True):
-            block = _Block(text, fence.end, stop, fence.indent)
+            block = _CodeBlock(text, fence.end, stop, fence.indent)
             if (
                 reader.spend_characters(stop - fence.end)
                 and reader.parse_or_none(_dedent_with_counts(block)[0]) is not None
@@ -244,12 +246,12 @@ def _closing_fence_index(
     return ends[0]
 
 
-def _is_quoted(text: str, wanted: Wanted, reader: BoundedParser, place: int) -> bool:
+def _is_in_python_string(text: str, wanted: WantedProgram, reader: BoundedParser, place: int) -> bool:
     """Return whether the character at ``place`` lies in a string literal of a Python program."""
     if wanted.language != "python":
         return False
     fences = find_fences(text, 0)
-    block, index = _Block(text, 0, fences[0].start if fences else len(text), fenced=False), 0
+    block, index = _CodeBlock(text, 0, fences[0].start if fences else len(text), fenced=False), 0
     while block.end <= place and index < len(fences):
         if fences[index].opens:
             block, index = _block_opened_by(text, fences, index, wanted, reader)
@@ -260,22 +262,22 @@ def _is_quoted(text: str, wanted: Wanted, reader: BoundedParser, place: int) -> 
     return reader.parse_or_none(_dedent_with_counts(block)[0]) is not None or _continues_prompt(block, wanted, reader)
 
 
-def _all_blocks(text: str, fences: Sequence[Fence]) -> list[_Block]:
+def _all_blocks(text: str, fences: Sequence[Fence]) -> list[_CodeBlock]:
     """Return all blocks, also blank ones; a bare fence closes the block before it, whatever the block contains."""
-    found: list[_Block] = []
+    found: list[_CodeBlock] = []
     opening: Fence | None = None
     for fence in fences:
         if opening is None:
             opening = fence if fence.opens else None
         elif fence.closes and opening.ended_by(fence):
-            found.append(_Block(text, opening.end, max(fence.start, opening.end), opening.indent))
+            found.append(_CodeBlock(text, opening.end, max(fence.start, opening.end), opening.indent))
             opening = None
     if opening is not None:
-        found.append(_Block(text, opening.end, len(text), opening.indent))
+        found.append(_CodeBlock(text, opening.end, len(text), opening.indent))
     return found
 
 
-def _choose_block(blocks: Sequence[_Block], wanted: Wanted, reader: BoundedParser) -> _Block:
+def _choose_block(blocks: Sequence[_CodeBlock], wanted: WantedProgram, reader: BoundedParser) -> _CodeBlock:
     name = wanted.entry_point
     if name is None:
         return blocks[-1]
@@ -289,7 +291,7 @@ def _choose_block(blocks: Sequence[_Block], wanted: Wanted, reader: BoundedParse
     return next((block for block in reversed(blocks) if seems_to_define(block.source, name)), blocks[-1])
 
 
-def _continues_prompt(block: _Block, wanted: Wanted, reader: BoundedParser) -> bool:
+def _continues_prompt(block: _CodeBlock, wanted: WantedProgram, reader: BoundedParser) -> bool:
     """Return whether a block is the body of the function that a prompt in completion form has begun."""
     if not wanted.prefix:
         return False
@@ -301,11 +303,13 @@ def _continues_prompt(block: _Block, wanted: Wanted, reader: BoundedParser) -> b
     return indented and reader.parse_or_none(f"{wanted.prefix.rstrip(chr(10))}\n{body}") is not None
 
 
-def _build_program(text: str, block: _Block, wanted: Wanted, reader: BoundedParser) -> ExtractedProgram | None:
+def _program_in_block(
+    text: str, block: _CodeBlock, wanted: WantedProgram, reader: BoundedParser
+) -> ExtractedProgram | None:
     """Return the block as a program, without its indentation unless it is the body of a function that was begun."""
     if block.source.startswith("\ufeff"):
-        block = _Block(text, block.start + 1, block.end, block.indent, block.fenced)
-    found = program_at(text, block.start, block.end, fenced=block.fenced)
+        block = _CodeBlock(text, block.start + 1, block.end, block.indent, block.fenced)
+    found = program_in_span(text, block.start, block.end, fenced=block.fenced)
     if found is None or not block.fenced:
         return found
     body = _continues_prompt(block, wanted, reader)
@@ -313,7 +317,7 @@ def _build_program(text: str, block: _Block, wanted: Wanted, reader: BoundedPars
     return ExtractedProgram(source, found.start, found.end, True, removed if any(removed) else ())
 
 
-def _keep_definitions(program: ExtractedProgram, wanted: Wanted, reader: BoundedParser) -> ExtractedProgram:
+def _keep_definitions(program: ExtractedProgram, wanted: WantedProgram, reader: BoundedParser) -> ExtractedProgram:
     """Blank out the lines that a program's entry point does not need; keep a program without an entry point as it is.
 
     Imports stay, and so do statements that define a name which the entry point reaches. If a program does not parse,
@@ -345,7 +349,7 @@ def _keep_definitions(program: ExtractedProgram, wanted: Wanted, reader: Bounded
     return replace(program, source="\n".join(line if row in rows else "" for row, line in enumerate(lines, 1)))
 
 
-def _dedent_with_counts(block: _Block) -> tuple[str, tuple[int, ...]]:
+def _dedent_with_counts(block: _CodeBlock) -> tuple[str, tuple[int, ...]]:
     """Return the block's source without the indentation that its lines share, and the blanks taken from each line.
 
     If they share none, as with a string at column 0 in a program in a list, the fence's indentation is removed.
@@ -368,14 +372,14 @@ def _remove_indent(source: str, indent: int) -> tuple[str, tuple[int, ...]]:
     return "\n".join(line[count:] for line, count in zip(lines, removed, strict=True)), removed
 
 
-def _has_language_tag(tag: str, language: str) -> bool | None:
+def _is_tag_of_language(tag: str, language: str) -> bool | None:
     """Return whether a tag names the language; ``None`` if the tag names no language, as a file's name does."""
     if language not in TAGS_OF:
         return False if tag in PROSE_TAGS else None
     return tag in TAGS_OF[language] if tag in KNOWN_TAGS else None
 
 
-def _is_program(block: _Block, wanted: Wanted, reader: BoundedParser) -> bool:
+def _is_in_wanted_language(block: _CodeBlock, wanted: WantedProgram, reader: BoundedParser) -> bool:
     """Return whether a block without a tag is in the wanted language."""
     if wanted.language not in TAGS_OF:
         return block.fenced

@@ -191,7 +191,9 @@ class Sandbox(ProgramRunner):
         threads = []
         try:
             for slot in range(self._num_workers):
-                thread = threading.Thread(target=self._serve, args=(slot,), name=f"sandbox-{slot}", daemon=True)
+                thread = threading.Thread(
+                    target=self._run_worker_thread, args=(slot,), name=f"sandbox-{slot}", daemon=True
+                )
                 thread.start()
                 threads.append(thread)
         except RuntimeError:  # how Python says that no thread can be started
@@ -260,11 +262,11 @@ class Sandbox(ProgramRunner):
             except OSError as error:
                 _log.warning("the sandbox's folder %s cannot be removed: %s", self._folder, error)
 
-    def _take_chunk(self) -> list[PendingProgram]:
+    def _take_next_programs(self) -> list[PendingProgram]:
         """Return the next few programs: with several, a worker need not wait for this thread after each program."""
         with self._changed:
             while not self._closed:
-                taken = self._next_share()
+                taken = self._take_runnable_programs()
                 if taken:
                     self._num_busy += 1
                     self._is_exclusive = taken[0].is_alone
@@ -272,7 +274,7 @@ class Sandbox(ProgramRunner):
                 self._changed.wait()
             return []
 
-    def _next_share(self) -> list[PendingProgram]:
+    def _take_runnable_programs(self) -> list[PendingProgram]:
         """Take the programs that a worker may run now; none while one program needs the machine to itself."""
         share = max(1, min(_CHUNK, len(self._waiting) // (2 * self._num_workers)))
         taken: list[PendingProgram] = []
@@ -287,9 +289,9 @@ class Sandbox(ProgramRunner):
                 break
         return taken
 
-    def _serve(self, slot: int) -> None:
+    def _run_worker_thread(self, slot: int) -> None:
         """Serve one worker in a thread: hand out programs, collect outcomes, replace the worker when it is lost."""
-        while items := self._take_chunk():
+        while items := self._take_next_programs():
             items = [item for item in items if item.pack_check()]
             try:
                 if items and items[0].is_alone:
@@ -357,7 +359,7 @@ class Sandbox(ProgramRunner):
             self._end_worker(slot)
             if not works:
                 return self._retry_later(item, str(error))
-            is_over_content = worker is not None and worker.failed_over_content
+            is_over_content = worker is not None and worker.ended_over_program_output
             item.reason = f"its worker was lost ({error})"
         item.strikes += 1
         if item.strikes < _MAX_STRIKES and not (repeats or is_over_content):

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 
 from lit_rl.errors import LitRLError
-from lit_rl.execution.confinement.cgroup import remove_groups_of
+from lit_rl.execution.confinement.cgroup import remove_cgroups_of_process
 from lit_rl.execution.interface import receive_message, send_message
 from lit_rl.execution.judging.supervising.supervisor import Answer, Settings, Task
 from lit_rl.execution.spawning import start_process
@@ -57,7 +57,7 @@ class Worker:
         return answers
 
     @property
-    def failed_over_content(self) -> bool:
+    def ended_over_program_output(self) -> bool:
         """True after ``close`` if the worker ended because of what a program had written; see ``own_limits.py``."""
         return self._process.returncode == -signal.SIGPROF
 
@@ -75,4 +75,4 @@ class Worker:
             self._process.kill()
             self._process.wait()
         self._connection.close()
-        remove_groups_of(self._process.pid)
+        remove_cgroups_of_process(self._process.pid)

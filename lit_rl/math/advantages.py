@@ -81,11 +81,11 @@ class RowAdvantages(TypedArguments, ABC):
                 f"{num_bad} of {int(valid.sum())} valid scores are NaN or infinite; "
                 "set valid to False for a completion without a score"
             )
-        result = self._require_one_per_row("advantages", self.advantages(scores, valid, group_ids), scores)
+        result = self._require_value_per_row("advantages", self.advantages(scores, valid, group_ids), scores)
         too_small = group_size_per_row(group_ids) < self.smallest_group
         return result.masked_fill(too_small, 0.0) if self.smallest_group > 1 else result
 
-    def _require_one_per_row(self, method: str, result: Tensor, scores: Tensor) -> Tensor:
+    def _require_value_per_row(self, method: str, result: Tensor, scores: Tensor) -> Tensor:
         """Raise unless a method returned one number per row: a single number would silently be spread over all rows."""
         shape = getattr(result, "shape", None)
         if shape != scores.shape:
@@ -95,7 +95,7 @@ class RowAdvantages(TypedArguments, ABC):
             )
         return result
 
-    def require_samples(self, num_samples: int, argument: str) -> None:
+    def require_enough_samples(self, num_samples: int, argument: str) -> None:
         """Raise unless a problem has enough completions to compare."""
         if num_samples < self.smallest_group:
             raise UsageError(
@@ -131,7 +131,7 @@ class Baseline(RowAdvantages):
 
     def checked_expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """Return the checked result [N] of :meth:`expected`."""
-        return self._require_one_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
+        return self._require_value_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         advantages = scores - self.checked_expected(scores, valid, group_ids)

@@ -94,12 +94,12 @@ def head_logprobs_and_entropy(
         hidden, weight, bias = hidden.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
     keeps_slope = torch.is_grad_enabled() and hidden.requires_grad and not head.requires_grad and head.cap is None
     limit = min(max_logits, BLOCK_ON_CPU) if device == "cpu" else max_logits
-    plan = _Plan(head.scale, head.cap, temperature, limit, with_entropy, keeps_slope and not with_entropy)
+    plan = _LogprobSettings(head.scale, head.cap, temperature, limit, with_entropy, keeps_slope and not with_entropy)
     logprobs, entropy = _HeadLogprobs.apply(hidden, weight, bias, targets, plan)  # type: ignore[no-untyped-call]
     return logprobs, entropy
 
 
-class _Plan(NamedTuple):
+class _LogprobSettings(NamedTuple):
     """The settings of one forward and backward pass."""
 
     scale: float
@@ -110,12 +110,12 @@ class _Plan(NamedTuple):
     keeps_slope: bool
 
     @property
-    def slope(self) -> float:
+    def logit_slope(self) -> float:
         """Derivative of a tempered logit with respect to the matrix product, without a cap."""
         return self.scale / self.temperature
 
 
-class _Block(NamedTuple):
+class _LogitBlock(NamedTuple):
     """The logits of a few tokens for a range of the vocabulary."""
 
     columns: slice
@@ -127,14 +127,16 @@ class _Block(NamedTuple):
 class _HeadLogprobs(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _LogprobSettings
     ) -> tuple[Tensor, Tensor | None]:
-        passes = [_forward_blocks(hidden[rows], weight, bias, targets[rows], plan) for rows in _row_ranges(hidden)]
+        passes = [
+            _forward_logit_blocks(hidden[rows], weight, bias, targets[rows], plan) for rows in _row_ranges(hidden)
+        ]
         chosen, log_total, entropy, mean_weight = (torch.cat(parts) for parts in zip(*passes, strict=True))
         ctx.plan = plan
         ctx.set_materialize_grads(False)
         if plan.keeps_slope:
-            ctx.save_for_backward((weight[targets] - mean_weight).mul_(plan.slope).to(hidden.dtype))
+            ctx.save_for_backward((weight[targets] - mean_weight).mul_(plan.logit_slope).to(hidden.dtype))
         else:
             ctx.save_for_backward(hidden, weight, bias, targets, log_total, entropy)
         return chosen - log_total, entropy if plan.with_entropy else None
@@ -148,7 +150,7 @@ class _HeadLogprobs(torch.autograd.Function):
             (slopes,) = ctx.saved_tensors
             assert of_logprobs is not None
             return (slopes * of_logprobs[:, None]).to(slopes.dtype), None, None, None, None
-        return *_backward_blocks(ctx, of_logprobs, of_entropy), None, None
+        return *_backward_logit_blocks(ctx, of_logprobs, of_entropy), None, None
 
 
 def _row_ranges(hidden: Tensor) -> Iterator[slice]:
@@ -157,8 +159,8 @@ def _row_ranges(hidden: Tensor) -> Iterator[slice]:
 
 
 def _logit_blocks(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan
-) -> Iterator[_Block]:
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _LogprobSettings
+) -> Iterator[_LogitBlock]:
     """Yield the logits of all tokens, one range of the vocabulary after another."""
     shape = LinearHead(weight, bias, plan.scale, plan.cap).scale_and_cap
     width = max(1, plan.max_logits // hidden.shape[0])
@@ -169,11 +171,11 @@ def _logit_blocks(
             wide = logits.to(dtype_at_least_float32(logits))
             wide = wide if plan.temperature == 1.0 else wide.div_(plan.temperature)
             target = (targets - start).clamp(0, columns.stop - start - 1)
-            yield _Block(columns, wide, target[:, None], (targets >= start) & (targets < columns.stop))
+            yield _LogitBlock(columns, wide, target[:, None], (targets >= start) & (targets < columns.stop))
 
 
-def _forward_blocks(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan
+def _forward_logit_blocks(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _LogprobSettings
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return, for m tokens, target logits, log of the softmax's sum, entropy and mean row of the matrix."""
     wide = torch.promote_types(hidden.dtype, torch.float32)
@@ -201,7 +203,9 @@ def _forward_blocks(
     return chosen, largest + total.log(), total.log() - spread / total, mean_weight
 
 
-def _backward_blocks(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | None) -> tuple[Tensor | None, ...]:
+def _backward_logit_blocks(
+    ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | None
+) -> tuple[Tensor | None, ...]:
     """Return the gradients of hidden states, matrix and bias, each ``None`` if it is not wanted."""
     hidden, weight, bias, targets, log_total, entropy = ctx.saved_tensors
     wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
@@ -211,7 +215,7 @@ def _backward_blocks(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | 
     for rows in _row_ranges(hidden):
         of_rows = [None if one is None else one[rows] for one in (of_logprobs, of_entropy)]
         for block in _logit_blocks(hidden[rows], weight, bias, targets[rows], ctx.plan):
-            slopes = _product_gradients(block, ctx.plan, log_total[rows], entropy[rows], *of_rows).to(weight.dtype)
+            slopes = _raw_logit_gradients(block, ctx.plan, log_total[rows], entropy[rows], *of_rows).to(weight.dtype)
             if to_hidden is not None:
                 _add_product(to_hidden[rows], slopes, weight[block.columns])
             if to_weight is not None:
@@ -221,9 +225,9 @@ def _backward_blocks(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | 
     return None if to_hidden is None else to_hidden.to(hidden.dtype), to_weight, to_bias
 
 
-def _product_gradients(
-    block: _Block,
-    plan: _Plan,
+def _raw_logit_gradients(
+    block: _LogitBlock,
+    plan: _LogprobSettings,
     log_total: Tensor,
     entropy: Tensor,
     of_logprobs: Tensor | None,
@@ -237,14 +241,14 @@ def _product_gradients(
     logprobs = block.logits.sub_(log_total[:, None])
     if of_entropy is None:
         assert of_logprobs is not None
-        slopes = logprobs.exp_().mul_(-of_logprobs[:, None] * plan.slope)
+        slopes = logprobs.exp_().mul_(-of_logprobs[:, None] * plan.logit_slope)
     else:
         probabilities = logprobs.exp()
         pull = logprobs.clamp_(min=_MIN_LOG_RATIO).add_(entropy[:, None]).mul_(of_entropy[:, None])
         pull = pull if of_logprobs is None else pull.add_(of_logprobs[:, None])
-        slopes = probabilities.mul_(pull).mul_(-plan.slope)
+        slopes = probabilities.mul_(pull).mul_(-plan.logit_slope)
     if of_logprobs is not None:
-        chosen = torch.where(block.has_target, of_logprobs * plan.slope, 0.0)
+        chosen = torch.where(block.has_target, of_logprobs * plan.logit_slope, 0.0)
         slopes.scatter_add_(1, block.target, chosen[:, None])
     return slopes if bend is None else slopes.mul_(bend)
 

@@ -103,7 +103,7 @@ def completion_logprobs(
         >>> logprobs.detach()
         tensor([[-0.6931]])
     """
-    states, counted = counted_states_and_places(hidden, completion_ids, mask)
+    states, counted = select_predicting_states(hidden, completion_ids, mask)
     logprobs, entropy = chunked_logprobs_and_entropy(
         states,
         project,
@@ -137,7 +137,7 @@ def logprobs_and_divergences(
     Returns:
         logprobs [N, T], entropy [N, T] (or None) and divergences [N, T], nats, 0 outside the mask.
     """
-    states, counted = counted_states_and_places(hidden, completion_ids, mask)
+    states, counted = select_predicting_states(hidden, completion_ids, mask)
     targets = completion_ids[counted]
 
     def chunk(states: Tensor, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
@@ -153,9 +153,7 @@ def logprobs_and_divergences(
     return logprobs, entropy if with_entropy else None, found
 
 
-def counted_states_and_places(
-    hidden: Tensor, completion_ids: Tensor, mask: Tensor
-) -> tuple[Tensor, tuple[Tensor, ...]]:
+def select_predicting_states(hidden: Tensor, completion_ids: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the states that predict the tokens that count, and the places of these tokens.
 
     Returns:

@@ -143,14 +143,14 @@ def last_token_mask(mask: Tensor) -> Tensor:
     return mask & (mask.cumsum(-1) == mask.sum(-1, keepdim=True))
 
 
-def end_columns(mask: Tensor) -> Tensor:
+def end_column_per_row(mask: Tensor) -> Tensor:
     """Return the column after the last entry that counts in each row; holes before it make no difference.
 
     Returns:
         [N] int64; 0 for a row where nothing counts.
 
     Example:
-        >>> end_columns(torch.tensor([[True, False, True, False], [False, False, False, False]]))
+        >>> end_column_per_row(torch.tensor([[True, False, True, False], [False, False, False, False]]))
         tensor([3, 0])
     """
     after = mask.flip(-1).cumsum(-1) == 0

@@ -41,14 +41,14 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
         return nn.functional.linear(inputs, weight, bias)
     learns = inputs.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     if torch.is_grad_enabled() and learns:
-        result: Tensor = _Linear.apply(inputs, weight, bias)  # type: ignore[no-untyped-call]
+        result: Tensor = _OneDNNLinear.apply(inputs, weight, bias)  # type: ignore[no-untyped-call]
         return result
-    return _onednn(inputs, weight, bias)
+    return _onednn_linear(inputs, weight, bias)
 
 
 def matmul(left: Tensor, right: Tensor) -> Tensor:
     """Return ``left @ right`` of two matrices, without a gradient."""
-    return _onednn(left, right.T) if suits_onednn(left, right) else left @ right
+    return _onednn_linear(left, right.T) if suits_onednn(left, right) else left @ right
 
 
 class FastLinear(nn.Linear):
@@ -59,11 +59,11 @@ class FastLinear(nn.Linear):
         return linear(inputs, self.weight, self.bias)
 
 
-def use_fast_products(model: nn.Module) -> None:
+def use_fast_linear_layers(model: nn.Module) -> None:
     """Turn a model's large linear layers into :class:`FastLinear` if that is faster; weights stay as they are."""
     if onednn_is_faster():
         for layer in model.modules():
-            if type(layer) is nn.Linear and _is_large(layer.weight):
+            if type(layer) is nn.Linear and _is_large_matrix(layer.weight):
                 layer.__class__ = FastLinear
 
 
@@ -73,7 +73,7 @@ def suits_onednn(left: Tensor, right: Tensor) -> bool:
         onednn_is_faster()
         and left.device.type == "cpu"
         and left.dtype == right.dtype == torch.float32
-        and _is_large(right)
+        and _is_large_matrix(right)
         and left.numel() > 0
         and type(left) in (Tensor, nn.Parameter)
         and type(right) in (Tensor, nn.Parameter)
@@ -81,21 +81,21 @@ def suits_onednn(left: Tensor, right: Tensor) -> bool:
     )
 
 
-def _is_large(matrix: Tensor) -> bool:
+def _is_large_matrix(matrix: Tensor) -> bool:
     return matrix.numel() >= MIN_WEIGHTS and min(matrix.shape) >= MIN_SIDE
 
 
-def _onednn(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
     return product
 
 
-class _Linear(torch.autograd.Function):
+class _OneDNNLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         # A frozen weight needs no inputs in the backward pass, frozen inputs no weight.
         ctx.save_for_backward(inputs if weight.requires_grad else None, weight if inputs.requires_grad else None)
-        return _onednn(inputs, weight, bias)
+        return _onednn_linear(inputs, weight, bias)
 
     @staticmethod
     @once_differentiable
@@ -103,6 +103,6 @@ class _Linear(torch.autograd.Function):
         inputs, weight = ctx.saved_tensors
         rows = gradient.reshape(-1, gradient.shape[-1]).contiguous()
         wants_inputs, wants_weight, wants_bias = ctx.needs_input_grad
-        of_inputs = _onednn(rows, weight.T).view(*gradient.shape[:-1], -1) if wants_inputs else None
-        of_weight = _onednn(rows.T, inputs.reshape(rows.shape[0], -1).T) if wants_weight else None
+        of_inputs = _onednn_linear(rows, weight.T).view(*gradient.shape[:-1], -1) if wants_inputs else None
+        of_weight = _onednn_linear(rows.T, inputs.reshape(rows.shape[0], -1).T) if wants_weight else None
         return of_inputs, of_weight, rows.sum(0) if wants_bias else None

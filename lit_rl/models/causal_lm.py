@@ -15,8 +15,8 @@ from lit_rl.math.logprobs import (
     Compare,
     TokenLogits,
     completion_logprobs,
-    counted_states_and_places,
     logprobs_and_divergences,
+    select_predicting_states,
     tokens_per_chunk,
 )
 from lit_rl.models.adapters import (
@@ -28,12 +28,12 @@ from lit_rl.models.adapters import (
 )
 from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.models.decoding import Decoding, SharedDecoding
-from lit_rl.models.family import check_projection, eos_token_ids, max_positions, output_projection, text_config
+from lit_rl.models.family import check_output_projection, eos_token_ids, max_positions, output_projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_progress_bars
-from lit_rl.models.padding import can_share_prompts, completion_states
+from lit_rl.models.padding import can_share_prompts, completion_hidden_states
 from lit_rl.models.policy import Policy
-from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_agrees
+from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_matches_training
 from lit_rl.models.reference import FrozenCopy, NoGradScorer, SharedBaseReference, frozen_copy
 from lit_rl.signature_check import Limit, PositiveInt
 from lit_rl.training.precision import torch_dtype
@@ -135,7 +135,7 @@ class CausalLM(Policy):
         if self.gradient_checkpointing:
             enable_activation_checkpointing(self.model, offload=self.gradient_checkpointing == "offload")
         if not next(self.model.parameters()).is_meta:
-            (check_sampling_agrees if self.probe else check_projection)(self.model)
+            (check_sampling_matches_training if self.probe else check_output_projection)(self.model)
             if self.share_prompts:
                 self.shares_prompts = can_share_prompts(self.model)
         self.codec = TextCodec(
@@ -199,7 +199,7 @@ class CausalLM(Policy):
         gathers its weights in this call.
         """
         model = self.model if model is None else model
-        hidden = completion_states(model, completions, self.shares_prompts)
+        hidden = completion_hidden_states(model, completions, self.shares_prompts)
         if head is not None:
             return head(hidden)
         return completion_logprobs(
@@ -218,7 +218,7 @@ class CausalLM(Policy):
         ids, mask = completions.completion_ids, completions.on_host.completion_mask
         with torch.no_grad():
             states: Tensor = self(
-                completions, head=lambda hidden: counted_states_and_places(hidden, ids, mask)[0], model=model
+                completions, head=lambda hidden: select_predicting_states(hidden, ids, mask)[0], model=model
             )
         # The output matrix is read when logits are requested: sharded weights are gathered by then.
         return lambda rows: output_projection(model)(states[rows])
@@ -254,7 +254,7 @@ class CausalLM(Policy):
             self.frozen_reference = frozen_copy(self.model)
         return FrozenCopy(self, self.frozen_reference, self.model)
 
-    def saves_frozen(self, name: str) -> bool:
+    def saves_frozen_parameter(self, name: str) -> bool:
         """Return True for reference adapters, whose start may be gone, and for a frozen copy once it was refreshed."""
         return f".{REFERENCE}." in name or (self.reference_was_refreshed and ".frozen_reference." in f".{name}")
 

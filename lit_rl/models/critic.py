@@ -15,14 +15,14 @@ from torch import Tensor, nn
 
 from lit_rl.errors import UsageError
 from lit_rl.math.logprobs import completion_positions
-from lit_rl.math.masking import end_columns
+from lit_rl.math.masking import end_column_per_row
 from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import text_config
 from lit_rl.models.loading.weights import load_model
-from lit_rl.models.padding import can_share_prompts, completion_states
+from lit_rl.models.padding import can_share_prompts, completion_hidden_states
 from lit_rl.models.policy import Policy
-from lit_rl.models.probe import check_sampling_agrees
+from lit_rl.models.probe import check_sampling_matches_training
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions
@@ -51,7 +51,7 @@ class Critic(nn.Module, TypedArguments, ABC):
     def trained_parameters(self) -> list[nn.Parameter]:
         """Return all parameters that learn from the value loss, even those inside the policy's model."""
 
-    def activation_context(self) -> AbstractContextManager[None]:
+    def forward_backward_context(self) -> AbstractContextManager[None]:
         """Return the context in which forward and backward passes of the critic run."""
         return nullcontext()
 
@@ -98,7 +98,7 @@ class SeparateCritic(Critic):
             spec = replace(spec, source=self.source, config=None)
         model = load_model(spec, policy.tokenizer)
         if not next(model.parameters()).is_meta:
-            check_sampling_agrees(model)
+            check_sampling_matches_training(model)
             self.shares_prompts = policy.share_prompts and can_share_prompts(model)
         if policy.gradient_checkpointing:
             enable_activation_checkpointing(model, offload=policy.gradient_checkpointing == "offload")
@@ -114,7 +114,7 @@ class SeparateCritic(Critic):
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         assert self.trunk is not None
-        hidden = completion_states(self.trunk["model"], completions, share=self.shares_prompts)
+        hidden = completion_hidden_states(self.trunk["model"], completions, share=self.shares_prompts)
         return values_and_tail_values(hidden, self.head, completions)
 
     def trained_parameters(self) -> list[nn.Parameter]:
@@ -149,13 +149,13 @@ class SharedCritic(Critic):
         self.head = ValueHead(text_config(policy.model).hidden_size, dtype).to(weight.device)
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        with self.activation_context():
+        with self.forward_backward_context():
             values, tail = self._policy[0](
                 completions, head=lambda hidden: values_and_tail_values(hidden, self.head, completions)
             )
         return values, tail
 
-    def activation_context(self) -> AbstractContextManager[None]:
+    def forward_backward_context(self) -> AbstractContextManager[None]:
         """Return a context with the critic's adapter on; recomputed activations need it in the backward pass too."""
         return using_adapter(self._policy[0].model, CRITIC)
 
@@ -177,5 +177,5 @@ def values_and_tail_values(hidden: Tensor, head: Any, completions: Completions) 
     dtype = torch.promote_types(head.weight.dtype, torch.float32)
     with torch.autocast(hidden.device.type, enabled=False):
         all_values = nn.functional.linear(states.to(dtype), head.weight.to(dtype), head.bias.to(dtype))[..., 0]
-    tail = all_values.gather(1, end_columns(completions.completion_mask)[:, None])[:, 0]
+    tail = all_values.gather(1, end_column_per_row(completions.completion_mask)[:, None])[:, 0]
     return all_values[:, :num_tokens].clone(), tail  # a sharded module may not return a view

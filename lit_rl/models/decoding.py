@@ -28,7 +28,7 @@ from lit_rl.models.family import (
     UnsupportedModelError,
     accepted_arguments,
     cache_argument_name,
-    patched,
+    patched_attribute,
     text_config,
 )
 from lit_rl.models.padding import pad_left
@@ -93,10 +93,10 @@ class Decoding:
     def decode_step(self, tokens: Tensor) -> Tensor:
         """Append tokens [n], one to each row; return the logits [n, V] of the next tokens."""
         self._length += 1
-        self._advance()
+        self._advance_positions()
         return self._forward(tokens[:, None], self._mask[:, : self._length], self._positions[:, None])
 
-    def _advance(self) -> None:
+    def _advance_positions(self) -> None:
         # A row that has ended but was not dropped yet may have used its last position; its new logits are not read.
         self._positions = (self._positions + 1).clamp(max=self._max_positions - 1)
 
@@ -151,7 +151,7 @@ class PromptGroups:
         self.written = 0
         self.parts: list[tuple[slice, slice, Tensor | None]] = []  # rows, columns and a bias [rows, columns]
 
-    def join(self, copies: Tensor, prompt_mask: Tensor, layers: Sequence[SharedLayer]) -> None:
+    def add_rows(self, copies: Tensor, prompt_mask: Tensor, layers: Sequence[SharedPromptLayer]) -> None:
         """Add rows that continue the prompts just read."""
         self.prompt_of_row = torch.cat([self.prompt_of_row, copies + len(self.bias)])
         self.first_column = torch.cat([self.first_column, torch.full_like(copies, self.written)])
@@ -159,12 +159,12 @@ class PromptGroups:
         self.bias = _stack_prompts(self.bias[..., None], bias[..., None], -torch.inf)[..., 0]
         self.compact(layers)
 
-    def keep_rows(self, rows: Tensor, layers: Sequence[SharedLayer]) -> None:
+    def keep_rows(self, rows: Tensor, layers: Sequence[SharedPromptLayer]) -> None:
         """Keep these rows, and drop columns that belong to no row any more."""
         self.prompt_of_row, self.first_column = self.prompt_of_row[rows], self.first_column[rows]
         oldest = int(self.first_column.min())
         for layer in layers:
-            layer.move(rows.to(layer.keys.device), slice(oldest, self.written), layer.keys.shape[-2])
+            layer.copy_to_new_buffers(rows.to(layer.keys.device), slice(oldest, self.written), layer.keys.shape[-2])
         self.written -= oldest
         self.first_column = self.first_column - oldest
         self.compact(layers)
@@ -182,7 +182,7 @@ class PromptGroups:
                 bias = bias.masked_fill(columns < first_column, -torch.inf)
             self.parts.append((rows, slice(first, self.written), bias))
 
-    def compact(self, layers: Sequence[SharedLayer]) -> None:
+    def compact(self, layers: Sequence[SharedPromptLayer]) -> None:
         """Drop prompts that no row reads, divide the rows into parts, and give each row a slot."""
         # If rows began at different times, the youngest rows, which come last, read only a few columns.
         columns = self.first_column.tolist()
@@ -220,7 +220,7 @@ class PromptGroups:
         return slots.reshape(count * self.size, heads, repeats, size)[self.slots]
 
 
-class SharedLayer(DynamicLayer):  # type: ignore[misc]
+class SharedPromptLayer(DynamicLayer):  # type: ignore[misc]
     """Keys and values of one layer: [B, K, P, D] of prompts, and [n, K, room, D] of the rows' own tokens."""
 
     def __init__(self, like: DynamicLayer, groups: PromptGroups) -> None:
@@ -231,7 +231,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self.keys = _zeros_like_rows(like.keys, 0, _FIRST_ROOM)
         self.values = _zeros_like_rows(like.values, 0, _FIRST_ROOM)
 
-    def join(self, read: DynamicLayer, num_rows: int) -> None:
+    def add_rows(self, read: DynamicLayer, num_rows: int) -> None:
         """Add prompts that were just read, and empty buffers for the rows that begin with them."""
         self.prompt_keys = _stack_prompts(self.prompt_keys, read.keys)
         self.prompt_values = _stack_prompts(self.prompt_values, read.values)
@@ -243,12 +243,12 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         """Write a token of each row; the attention function gets the returned layer itself in place of keys."""
         column, room = self.groups.written - 1, self.keys.shape[-2]
         if column == room:
-            self.move(slice(None), slice(room), 2 * room)
+            self.copy_to_new_buffers(slice(None), slice(room), 2 * room)
         self.keys[:, :, column] = keys[:, :, 0]
         self.values[:, :, column] = values[:, :, 0]
         return self, None
 
-    def move(self, rows: Tensor | slice, columns: slice, room: int) -> None:
+    def copy_to_new_buffers(self, rows: Tensor | slice, columns: slice, room: int) -> None:
         """Move the keys and values of some rows and columns into buffers with room for ``room`` tokens."""
         kept = [x[:, :, columns][rows] for x in (self.keys, self.values)]
         self.keys, self.values = (_zeros_like_rows(x, len(x), room) for x in kept)
@@ -272,7 +272,7 @@ def attend_to_shared_prompts(
 ) -> tuple[Tensor, None]:
     """Compute the attention of one new token per row: query [n, heads, 1, D], output [n, 1, heads, D]."""
     unknown = {name for name, value in more.items() if value is not None and name not in _HARMLESS}
-    if not isinstance(layer, SharedLayer) or mask is not None or unknown:
+    if not isinstance(layer, SharedPromptLayer) or mask is not None or unknown:
         raise UnsupportedModelError(
             f"shared prompts do not support this model's attention ({', '.join(sorted(unknown))})"
         )
@@ -324,18 +324,18 @@ class SharedDecoding(Decoding):
             raise UnsupportedModelError("the model's cache holds not only keys and values")
         if self._groups is None:
             self._groups, self._positions = PromptGroups(prompt_mask), positions[:0]
-            self._shared = Cache(layers=[SharedLayer(layer, self._groups) for layer in read.layers])
+            self._shared = Cache(layers=[SharedPromptLayer(layer, self._groups) for layer in read.layers])
         self._cache = self._shared
         self._positions = torch.cat([self._positions, positions])
         for shared, layer in zip(self._cache.layers, read.layers, strict=True):
-            shared.join(layer, len(copies))
-        self._groups.join(copies, prompt_mask, self._cache.layers)
+            shared.add_rows(layer, len(copies))
+        self._groups.add_rows(copies, prompt_mask, self._cache.layers)
 
     def decode_step(self, tokens: Tensor) -> Tensor:
         assert self._groups is not None
-        self._advance()
+        self._advance_positions()
         self._groups.begin_column()
-        with patched(text_config(self.model), "_attn_implementation", _NAME):
+        with patched_attribute(text_config(self.model), "_attn_implementation", _NAME):
             return self._forward(tokens[:, None], None, self._positions[:, None])
 
     def keep_rows(self, rows: Tensor) -> None:

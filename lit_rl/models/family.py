@@ -31,7 +31,7 @@ class UnsupportedModelError(UsageError):
 
 
 @contextmanager
-def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
+def patched_attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Set an attribute of a library's object or module inside the block, if the library has no option for it."""
     before = getattr(owner, name)
     setattr(owner, name, value)
@@ -65,11 +65,11 @@ def accepted_arguments(model: nn.Module) -> frozenset[str]:
     """
     inner = unwrap_peft(model)
     decoder = inner.get_decoder() if hasattr(inner, "get_decoder") else inner
-    return _accepted(type(inner).forward, type(decoder).forward)
+    return _accepted_argument_names(type(inner).forward, type(decoder).forward)
 
 
 @lru_cache(maxsize=64)
-def _accepted(forward: Callable[..., Any], of_decoder: Callable[..., Any]) -> frozenset[str]:
+def _accepted_argument_names(forward: Callable[..., Any], of_decoder: Callable[..., Any]) -> frozenset[str]:
     own = inspect.signature(forward).parameters
     hands_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own.values())
     return frozenset(own).union(inspect.signature(of_decoder).parameters if hands_on else ())
@@ -151,7 +151,7 @@ def is_plain_linear(layer: Any) -> bool:
 
 
 @torch.no_grad()
-def check_projection(model: Any) -> None:
+def check_output_projection(model: Any) -> None:
     """Raise unless :func:`output_projection` reproduces the model's own logits on a few tokens."""
     device = next(model.parameters()).device
     ids = torch.arange(1, 5, device=device)[None] % text_config(model).vocab_size
@@ -159,14 +159,14 @@ def check_projection(model: Any) -> None:
         own = model(input_ids=ids).logits[0].float()
         hidden = decoder_of(model)(input_ids=ids, use_cache=False).last_hidden_state[0]
     ours = output_projection(model)(hidden).float()
-    if (gap := relative_gap(ours, own)) > logit_tolerance(model, 1e-3, 0.02):
+    if (gap := relative_logit_gap(ours, own)) > logit_tolerance(model, 1e-3, 0.02):
         raise UnsupportedModelError(
             f"{type(model).__name__}: its logits are not its output matrix times its hidden states "
             f"(off by {gap:.1%}): add the missing step to lit_rl.models.family"
         )
 
 
-def relative_gap(ours: Tensor, theirs: Tensor) -> float:
+def relative_logit_gap(ours: Tensor, theirs: Tensor) -> float:
     """Return the distance between logits [M, V], as a share of the spread of ``theirs`` over the vocabulary."""
     spread = theirs - theirs.mean(-1, keepdim=True)
     return float((ours - theirs).norm() / spread.norm().clamp(min=1e-20))

@@ -117,7 +117,7 @@ a pass waits for its kernels to start, the number is four times as large; this f
 """
 
 
-class _RecordingCache(DynamicLayer):  # type: ignore[misc]
+class _PromptCache(DynamicLayer):  # type: ignore[misc]
     """Keys and values of the prompts; computing a layer again, as checkpointing does, replaces them by equal ones."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
@@ -130,14 +130,14 @@ class _ReadOnlyCache(DynamicLayer):  # type: ignore[misc]
 
     def __init__(self, kept: Any, prompt_of_row: Tensor) -> None:
         super().__init__()
-        self.keys, self.values = (expand_to_rows(one, prompt_of_row) for one in (kept.keys, kept.values))
+        self.keys, self.values = (prompts_to_rows(one, prompt_of_row) for one in (kept.keys, kept.values))
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         return torch.cat([self.keys, key_states], -2), torch.cat([self.values, value_states], -2)
 
 
-def expand_to_rows(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
+def prompts_to_rows(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
     """Expand values [K, ...] of prompts to their rows [N, ...]; several rows add to the gradient of one prompt.
 
     The gradient is added in the same order in every run, for which each device needs an operation of its own: the docs
@@ -146,7 +146,7 @@ def expand_to_rows(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
     return of_prompts.index_select(0, prompt_of_row) if of_prompts.device.type == "cpu" else of_prompts[prompt_of_row]
 
 
-def completion_states(model: Any, completions: Completions, share: bool = False) -> Tensor:
+def completion_hidden_states(model: Any, completions: Completions, share: bool = False) -> Tensor:
     """Run a causal LM's decoder over prompts and completions, including what the environment said.
 
     Returns:
@@ -177,7 +177,7 @@ def _two_pass_states(
     lengths: Sequence[int],
 ) -> Tensor:
     """Return states [N, 1 + T, H] of completions [N, T], of the given lengths, that continue prompts [K, P]."""
-    kept = Cache(layer_class_to_replicate=_RecordingCache)
+    kept = Cache(layer_class_to_replicate=_PromptCache)
     after_prompt = hidden_states(model, prompt_ids, prompt_mask, kept)[:, -1:]
     after_tokens = after_prompt.new_zeros(*ids.shape, after_prompt.shape[-1])
     worth = _COLUMNS_PER_PASS if ids.device.type == "cpu" else 4 * _COLUMNS_PER_PASS
@@ -187,7 +187,7 @@ def _two_pass_states(
         read = Cache(layers=[_ReadOnlyCache(layer, of_prompt) for layer in kept.layers])
         whole_mask = torch.cat([prompt_mask[of_prompt], mask[rows, :width]], 1)
         after_tokens[rows, :width] = hidden_states(model, ids[rows, :width], whole_mask, read)
-    return torch.cat([expand_to_rows(after_prompt, prompt_of_row), after_tokens], 1)
+    return torch.cat([prompts_to_rows(after_prompt, prompt_of_row), after_tokens], 1)
 
 
 def can_share_prompts(model: Any) -> bool:

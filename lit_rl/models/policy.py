@@ -20,9 +20,9 @@ from lit_rl.math.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.decoding import Decoding
 from lit_rl.models.reference import NoGradScorer
-from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
+from lit_rl.models.sampling import RandomKey, RunningBatch, requests_of
 from lit_rl.signature_check import TypedArguments, typed_arguments
-from lit_rl.training.ranks import device_of, eval_mode
+from lit_rl.training.ranks import device_of_mesh, eval_mode
 from lit_rl.types import Completions, Generation, Problem, Sampling
 
 
@@ -57,7 +57,7 @@ class Policy(nn.Module, TypedArguments, ABC):
     def device(self) -> torch.device:
         """Device that computes with the weights; with ``fsdp2`` the weights may wait on the CPU (``offload``)."""
         first = next(self.parameters())
-        return device_of(first.device_mesh) if isinstance(first, DTensor) else first.device
+        return device_of_mesh(first.device_mesh) if isinstance(first, DTensor) else first.device
 
     @abstractmethod
     def make_decoding(self) -> Decoding:
@@ -108,7 +108,7 @@ class Policy(nn.Module, TypedArguments, ABC):
             will_refresh: whether the reference will move, which takes one more adapter if there are adapters.
         """
 
-    def saves_frozen(self, name: str) -> bool:
+    def saves_frozen_parameter(self, name: str) -> bool:
         """Return whether a frozen parameter must be in checkpoints because the configuration cannot rebuild it."""
         return False
 
@@ -152,7 +152,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         self.load()
         rows: list[Generation] = []
         with torch.no_grad(), eval_mode(self):
-            requests = requests_of(self.codec, problems, sampling, StreamKey(seed, "complete", 0))
+            requests = requests_of(self.codec, problems, sampling, RandomKey(seed, "complete", 0))
             batch = RunningBatch(self.make_decoding(), requests, sampling)
             while batch.num_running:
                 rows += batch.step()

@@ -19,10 +19,10 @@ from lit_rl.models.adapters import using_adapter
 from lit_rl.models.decoding import Decoding, SharedDecoding
 from lit_rl.models.family import (
     UnsupportedModelError,
-    check_projection,
+    check_output_projection,
     logit_tolerance,
     output_projection,
-    relative_gap,
+    relative_logit_gap,
     text_config,
 )
 from lit_rl.models.padding import hidden_states
@@ -35,7 +35,7 @@ _DECODED = 3
 
 
 @torch.no_grad()
-def check_sampling_agrees(model: Any) -> None:
+def check_sampling_matches_training(model: Any) -> None:
     """Raise unless sampling and training agree on logits, with adapters and without.
 
     This costs five forward passes over some 30 tokens, and five more if there are adapters.
@@ -50,7 +50,7 @@ def check_sampling_agrees(model: Any) -> None:
 def _probe_logit_consistency(model: Any) -> None:
     name = f"{text_config(model).model_type} ({type(model).__name__})"
     try:
-        check_projection(model)
+        check_output_projection(model)
         ids, mask = probe_ids_and_mask(model)
         rows = zip(ids, mask, strict=True)
         alone = torch.cat([model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in rows]).float()
@@ -66,7 +66,7 @@ def _probe_logit_consistency(model: Any) -> None:
             "model, or name the layers in lora.target_modules if its adapters are in the way"
         ) from error
     for what, logits in (("training on padded rows", trained), ("sampling from a cache after left pads", sampled)):
-        gap = relative_gap(logits, alone)
+        gap = relative_logit_gap(logits, alone)
         if not gap <= logit_tolerance(model, 0.01, 0.15):
             raise UnsupportedModelError(
                 f"{name} would be trained on wrong log-probabilities: {what} differs from its plain forward by "
@@ -110,7 +110,7 @@ def can_decode_from_shared_prompts(model: Any) -> bool:
         with eval_mode(model):
             plain, shared = (logits_while_decoding(kind(model), *rows) for kind in (Decoding, SharedDecoding))
         # In bfloat16, both logits of Qwen2.5-Coder-0.5B were 0.13 away from those in float32, and 0.05 from each other.
-        fits = relative_gap(shared, plain) <= logit_tolerance(model, 1e-4, 0.15)
+        fits = relative_logit_gap(shared, plain) <= logit_tolerance(model, 1e-4, 0.15)
     except Exception:  # any error of a family of models with a cache and an attention not its own
         fits = False
     if not fits:

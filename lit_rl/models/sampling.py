@@ -28,7 +28,7 @@ _BLOCK_TOKENS = 32
 
 
 @dataclass(frozen=True)
-class StreamKey:
+class RandomKey:
     """Name of the random streams of one rollout."""
 
     seed: int
@@ -134,7 +134,7 @@ def filter_top_k_top_p(logits: Tensor, sampling: Sampling) -> Tensor:
 
 
 @dataclass(eq=False)
-class Row:
+class RunningRow:
     """Tokens written so far for a request."""
 
     request: Request
@@ -143,7 +143,7 @@ class Row:
     logprobs: list[float] = field(default_factory=list)
     ended: bool = False
 
-    def generation(self, reason: StopReason, version: int) -> Generation:
+    def to_generation(self, reason: StopReason, version: int) -> Generation:
         """Return the answer, with the version of the weights that wrote it."""
         return Generation(self.request.row, tuple(self.ids), tuple(self.logprobs), reason, version)
 
@@ -161,7 +161,7 @@ class RunningBatch:
         self._sampling = sampling
         self._version = weights_version
         self._joining = list(requests)
-        self._rows: list[Row] = []
+        self._rows: list[RunningRow] = []
         self._num_ended = 0
         self._uniforms = RowRandom()
         self._held = torch.zeros(0, dtype=torch.long)  # numbers of the rows that the decoding still has
@@ -183,7 +183,7 @@ class RunningBatch:
         """True if further requests can be sampled in the same batch."""
         return self._decoding.can_join
 
-    def join(self, requests: Sequence[Request]) -> None:
+    def add_requests(self, requests: Sequence[Request]) -> None:
         """Sample further requests from the next step on."""
         self._joining += requests
 
@@ -191,7 +191,7 @@ class RunningBatch:
         """Sample one token for each row, or a few; return the answers of requests that ended with these tokens."""
         read = [] if self._chosen is None else [self._decoding.decode_step(self._chosen)]
         if self._joining:
-            read.append(self._prefill_joining())
+            read.append(self._prefill_new_requests())
         logits = torch.cat(read)
         steps = 1
         if logits.device.type != "cpu":
@@ -203,7 +203,7 @@ class RunningBatch:
         ids, logprobs = zip(*found, strict=True)
         chosen, scores = torch.stack(ids, 1), torch.stack(logprobs, 1)
         generations = []
-        for index, tokens, of_row in zip(self._held.tolist(), *_to_lists(chosen, scores), strict=True):
+        for index, tokens, of_row in zip(self._held.tolist(), *_ids_and_scores_to_lists(chosen, scores), strict=True):
             row = self._rows[index]
             for token, score in zip(tokens, of_row, strict=True):
                 if row.ended:
@@ -216,8 +216,8 @@ class RunningBatch:
                 if reason is not None:
                     row.ended = True
                     self._num_ended += 1
-                    generations.append(row.generation(reason, self._version))
-        self._chosen = self._without_ended(chosen[:, -1])
+                    generations.append(row.to_generation(reason, self._version))
+        self._chosen = self._drop_ended_rows(chosen[:, -1])
         return generations
 
     def _choose_tokens(self, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -225,7 +225,7 @@ class RunningBatch:
         self._lengths += 1
         return choose_tokens(logits, self._sampling, numbers)
 
-    def _prefill_joining(self) -> Tensor:
+    def _prefill_new_requests(self) -> Tensor:
         """Read each distinct prompt of the joining requests once; return the logits [n, V] of their first tokens."""
         joining, self._joining = self._joining, []
         places: dict[tuple[int, ...], int] = {}
@@ -234,11 +234,11 @@ class RunningBatch:
         logits = self._decoding.prefill(list(places), torch.tensor(copies), max(limits))
         new = torch.arange(len(self._rows), len(self._rows) + len(joining))
         self._held, self._lengths = torch.cat([self._held, new]), torch.cat([self._lengths, torch.zeros_like(new)])
-        self._rows += map(Row, joining, map(min, limits, self._decoding.room))
+        self._rows += map(RunningRow, joining, map(min, limits, self._decoding.room))
         self._uniforms.add([request.stream for request in joining])
         return logits
 
-    def _without_ended(self, chosen: Tensor) -> Tensor:
+    def _drop_ended_rows(self, chosen: Tensor) -> Tensor:
         """Drop the ended rows once there are enough of them; return the tokens of the rows that stay."""
         going = [i for i, index in enumerate(self._held.tolist()) if not self._rows[index].ended]
         if not going or len(going) > _COMPACT_BELOW * len(self._held):
@@ -249,7 +249,7 @@ class RunningBatch:
         return chosen[stay.to(chosen.device)]
 
 
-def _to_lists(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[float]]]:
+def _ids_and_scores_to_lists(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[float]]]:
     """Return ids and float32 numbers as lists, with one copy from the device: the numbers' bits travel as integers."""
     if ids.device.type == "cpu":
         return ids.tolist(), scores.tolist()
@@ -257,7 +257,7 @@ def _to_lists(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[f
     return both[0].tolist(), both[1].int().view(torch.float32).tolist()
 
 
-def requests_of(codec: Codec, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> list[Request]:
+def requests_of(codec: Codec, problems: Sequence[Problem], sampling: Sampling, key: RandomKey) -> list[Request]:
     """Return one request for each sample of each problem, prompt-major: row ``b * num_samples + g``."""
     prompts = [(problem, codec.encode_fitting_prompt(problem)) for problem in problems]
     asked = [(problem, ids, g) for problem, ids in prompts for g in range(sampling.num_samples)]

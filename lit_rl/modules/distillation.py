@@ -177,7 +177,7 @@ class Distillation(GRPO):
             self.scorer.lazy_token_logits(micro.teacher_inputs.trim()),
             divergence,
             self.sampling.temperature,
-            self.objective.reads_entropy,
+            self.objective.has_entropy_bonus,
         )
         loss, metrics = self.token_losses_and_metrics(micro, logprobs, entropy)
         self._record_teacher_gap(gap.detach(), micro.teacher_mask & micro.loss_mask)

@@ -23,7 +23,7 @@ from lit_rl.data.preferences import pair_from_problem
 from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import NoGradScorer
-from lit_rl.modules.text_module import Metrics, TextModule, TextOptions
+from lit_rl.modules.text_module import Metrics, TextModule, TextModuleOptions
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveFloat
 from lit_rl.training.ranks import eval_mode, max_over_ranks
@@ -62,7 +62,7 @@ class DPO(TextModule):
         kind: PreferenceLoss = "sigmoid",
         beta: PositiveFloat = 0.1,
         average: bool | None = None,
-        **options: Unpack[TextOptions],
+        **options: Unpack[TextModuleOptions],
     ) -> None:
         super().__init__(policy, **options)
         self.kind = kind
@@ -84,7 +84,7 @@ class DPO(TextModule):
         pair = pair_from_problem(problem)
         return pair.chosen, pair.rejected
 
-    def finished(self, problem: Problem) -> tuple[bool, ...]:
+    def are_texts_finished(self, problem: Problem) -> tuple[bool, ...]:
         if "pair" not in problem.fields:
             return ()
         pair = pair_from_problem(problem)

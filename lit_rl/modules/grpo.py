@@ -18,7 +18,7 @@ import torch
 from lit_rl.errors import UsageError
 from lit_rl.math.advantages import GroupMean, RowAdvantages, decoupled_advantages
 from lit_rl.models.policy import Policy
-from lit_rl.modules.rollout_module import RolloutModule, RolloutOptions
+from lit_rl.modules.rollout_module import RolloutModule, RolloutModuleOptions
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
@@ -26,7 +26,7 @@ from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Experience
 
 
-class GRPOOptions(RolloutOptions, total=False):
+class GRPOOptions(RolloutModuleOptions, total=False):
     """Arguments of :class:`GRPO` that an algorithm built on it passes on."""
 
     baseline: RowAdvantages
@@ -58,26 +58,26 @@ class GRPO(RolloutModule):
         *,
         baseline: RowAdvantages = GroupMean(),  # noqa: B008  # has no state
         decouple_terms: bool = False,
-        **options: Unpack[RolloutOptions],
+        **options: Unpack[RolloutModuleOptions],
     ) -> None:
         super().__init__(policy, rewards, **options)
         self.baseline = baseline
         self.register_baseline(self.baseline, "baseline")
         self.decouple_terms = decouple_terms
         assert self.rewards is not None
-        if self.objective.penalises_rewards and getattr(baseline, "normalize", "none") != "none":
+        if self.objective.subtracts_kl_from_rewards and getattr(baseline, "normalize", "none") != "none":
             raise UsageError(
                 "with objective.kl_in reward and a baseline that divides by the spread of rewards, any kl_coef has the "
                 "same effect in groups of equal rewards: set kl_in to loss, or the baseline's normalize to none"
             )
-        if decouple_terms and self.objective.penalises_rewards:
+        if decouple_terms and self.objective.subtracts_kl_from_rewards:
             raise UsageError("decouple_terms treats each term alone: remove kl_in: reward, which needs the sum")
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         completions, valid = rollout.completions, rewards.valid
         mask = completions.completion_mask
         logprobs = token_rewards = None
-        if self.objective.penalises_rewards:  # for all valid rows: which ones get an advantage is not known yet
+        if self.objective.subtracts_kl_from_rewards:  # for all valid rows: which ones get an advantage is not known yet
             logprobs = self.logprobs_of(completions, valid)
             token_rewards = self.objective.token_rewards(rewards.credit, logprobs, mask & valid[:, None])
         totals = rewards.rewards if token_rewards is None else token_rewards.sum(-1)

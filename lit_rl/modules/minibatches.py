@@ -147,7 +147,7 @@ class LogprobComputer:
         self, completions: Completions, minibatches: Sequence[Minibatch], *, on_policy: bool
     ) -> Logprobs:
         """Return log-probabilities under the old policy and under the reference, each only if something reads them."""
-        wants_old = self.objective.penalises_rewards or not on_policy
+        wants_old = self.objective.subtracts_kl_from_rewards or not on_policy
         old = self.old_logprobs(completions, minibatches) if wants_old else None
         if not self.objective.kl_coef:
             return Logprobs(old, None)

@@ -28,8 +28,8 @@ def policy_config_json(module: object, policy: Policy) -> str | None:
     arguments = policy.constructor_arguments()
     if arguments is None:
         return None
-    described = {"class_path": _path_of(policy), "init_args": arguments}
-    config = {"model": {"class_path": _path_of(module), "init_args": {"policy": described}}}
+    described = {"class_path": _class_path_of(policy), "init_args": arguments}
+    config = {"model": {"class_path": _class_path_of(module), "init_args": {"policy": described}}}
     return json.dumps(config, default=lambda value: dict(value) if isinstance(value, Mapping) else str(value))
 
 
@@ -51,7 +51,7 @@ def _common_template(texts: list[str]) -> str:
     return start if len({*texts}) == 1 else f"{start}{PLACEHOLDER}{end}"
 
 
-def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Path, trust: Iterable[str] = ()) -> Any:
+def module_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Path, trust: Iterable[str] = ()) -> Any:
     """Build the module that a checkpoint's configuration describes."""
     if not checkpoint.get("config"):
         raise UsageError(
@@ -90,7 +90,7 @@ def to_config(part: Any) -> Any:
             one: getattr(part, one) for one in constructor_parameters(kind) if one != "optimizer" and hasattr(part, one)
         }
     is_group = is_dataclass(part) and not isinstance(part, TypedArguments)
-    return to_config(arguments) if is_group else {"class_path": _path_of(part), "init_args": to_config(arguments)}
+    return to_config(arguments) if is_group else {"class_path": _class_path_of(part), "init_args": to_config(arguments)}
 
 
 _OURS = ("lit_rl", "torch.optim", "bitsandbytes.optim")
@@ -120,5 +120,5 @@ def restrict_config_imports(named: Iterable[str], source: str, remedy: str) -> I
         parsing_settings.update(before)
 
 
-def _path_of(part: object) -> str:
+def _class_path_of(part: object) -> str:
     return f"{type(part).__module__}.{type(part).__qualname__}"

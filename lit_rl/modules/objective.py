@@ -97,7 +97,7 @@ class Objective:
 
     def refuse_uncorrected_penalty(self) -> None:
         """Refuse a KL penalty of rewards that comes from an older sampler's log-probabilities and not the policy's."""
-        if self.penalises_rewards and self.correction is None:
+        if self.subtracts_kl_from_rewards and self.correction is None:
             raise UsageError(
                 "objective.kl_in reward with rows of older weights needs a correction; without one, the sampler's KL "
                 "is penalised: set objective.correction, or kl_in to loss"
@@ -127,20 +127,20 @@ class Objective:
         return self.kl_kind or ("k1" if self.kl_in == "reward" else "k3_weighted")
 
     @property
-    def sampler_logprobs_reader(self) -> str:
+    def sampler_logprobs_reader_name(self) -> str:
         """Name of the part that reads the sampler's log-probabilities, empty if none does."""
         if isinstance(self.correction, Correction):
             return type(self.correction).__name__
         return type(self.loss).__name__ if self.loss.reads_sampler_logprobs else ""
 
     @cached_property
-    def penalises_rewards(self) -> bool:
+    def subtracts_kl_from_rewards(self) -> bool:
         """True if the KL to the reference is subtracted from the rewards."""
         return self.kl_coef != 0 and self.kl_in == "reward"
 
     def token_rewards(self, credit: Tensor, logprobs: Logprobs, mask: Tensor) -> Tensor:
         """Return the tokens' rewards [N, T]: their credit, minus the KL if it is in the reward; 0 outside the mask."""
-        if not self.penalises_rewards:
+        if not self.subtracts_kl_from_rewards:
             return credit * mask
         old, ref = logprobs
         assert old is not None and ref is not None
@@ -150,10 +150,10 @@ class Objective:
     def affects_every_token(self) -> bool:
         """True if even rows whose advantages are all 0 have gradients, from a KL or an entropy bonus."""
         with_kl = self.kl_coef != 0 and self.kl_in != "reward"
-        return with_kl or self.reads_entropy or self.loss.affects_every_token
+        return with_kl or self.has_entropy_bonus or self.loss.affects_every_token
 
     @cached_property
-    def reads_entropy(self) -> bool:
+    def has_entropy_bonus(self) -> bool:
         """True if there is an entropy bonus."""
         return self.entropy_coef != 0
 

@@ -23,14 +23,14 @@ from lit_rl.data.task import Split, add_inherited_arguments_to_signature
 from lit_rl.errors import UsageError, seed_or_global, short_repr
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
-from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.module_config import build_from_config, describe_task, policy_config_json, to_config
+from lit_rl.models.sampling import RandomKey
+from lit_rl.modules.module_config import describe_task, module_from_config, policy_config_json, to_config
 from lit_rl.modules.settings import EvaluationConfig, Optimization
 from lit_rl.modules.setup_check import (
     check_setup,
     limit_precision_conversion,
     task_of,
-    warn_about_high_rates,
+    warn_about_high_learning_rates,
 )
 from lit_rl.modules.update_trace import NotFiniteError, Snapshot, likely_cause_of_nonfinite, weight_and_gradient_norms
 from lit_rl.rewards.composite import Composite
@@ -38,12 +38,12 @@ from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory
 from lit_rl.run_files.settings import setting_values_by_name
 from lit_rl.signature_check import TypedArguments
-from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
+from lit_rl.training.checkpoints import read_checkpoint, set_checkpoint_loop_counters
 from lit_rl.training.host_memory import freeze_gc, keep_freed_memory, unfreeze_gc
-from lit_rl.training.precision import add_gradients_to_masters, build_optimizer_with_masters, masters_of
-from lit_rl.training.progress import StepClock
+from lit_rl.training.precision import add_gradients_to_masters, build_optimizer_with_masters, fp32_masters
+from lit_rl.training.progress import StepCounter
 from lit_rl.training.ranks import average_gradients, eval_mode, syncing_gradients_if, whole_tensor
-from lit_rl.training.schedules import build_schedule_at_step, plateau_measurements
+from lit_rl.training.schedules import build_schedule_at_step, plateau_states_to_load
 from lit_rl.training.strategy import check_strategy
 from lit_rl.training.threads import using_run_threads
 from lit_rl.types import Problem, Sampling
@@ -98,7 +98,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         collect: RolloutConfig,
         update: Optimization,
         evaluate: EvaluationConfig,
-        clock: StepClock,
+        clock: StepCounter,
         seed: int | None,
     ) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 logger.log_hyperparams(values)
             except Exception as error:  # of a service: MLflow refuses to change a parameter when a run resumes
                 rank_zero_warn(f"{type(logger).__name__} did not take the settings of the run: {error}")
-        warn_about_high_rates(self.trainer.optimizers[0])
+        warn_about_high_learning_rates(self.trainer.optimizers[0])
 
     def on_train_end(self) -> None:
         unfreeze_gc()
@@ -262,7 +262,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """
         optimizer: Any = self.optimizers()
         strategy: Any = self.trainer.strategy
-        now = last and not masters_of(optimizer.optimizer)  # those of masters are summed in float32, before the step
+        now = last and not fp32_masters(optimizer.optimizer)  # those of masters are summed in float32, before the step
         with syncing_gradients_if(strategy.model, now, whole=getattr(strategy, "whole_gradients", False)):
             super().manual_backward(loss, *args, **kwargs)
         add_gradients_to_masters(optimizer.optimizer)
@@ -274,7 +274,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             Norm of each group's gradient before clipping, by metric name.
         """
         optimizer: Any = self.optimizers()
-        if masters_of(optimizer.optimizer):
+        if fp32_masters(optimizer.optimizer):
             average_gradients([parameter for group in optimizer.param_groups for parameter in group["params"]])
         norms, parts = {}, dict[str, list[Tensor]]()
         for group in optimizer.param_groups:  # the user's own optimizer may have split a part, for example by shape
@@ -290,7 +290,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         optimizer.step()
         optimizer.zero_grad()
         self.policy.version += 1
-        self.collector.engine.mark_stale()
+        self.collector.engine.mark_weights_stale()
         return norms
 
     def step_schedule(self) -> None:
@@ -302,7 +302,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 warnings.filterwarnings("ignore", message=r".*lr_scheduler\.step\(\)` before `optimizer\.step\(\)`.*")
                 schedule.step()
 
-    def step_plateau(self, metrics: Mapping[str, Any]) -> None:
+    def step_plateau_schedule(self, metrics: Mapping[str, Any]) -> None:
         """Give a ``ReduceLROnPlateau`` the metric that it watches, if that metric was just measured."""
         schedule: Any = self.lr_schedulers() if self.update.lr_scheduler is not None else None
         if isinstance(schedule, ReduceLROnPlateau) and (monitor := getattr(schedule, "monitor", "")) in metrics:
@@ -315,7 +315,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         step, rank = self.trainer.global_step, self.trainer.global_rank
         optimizer: Any = self.optimizers()
         evidence = {"quantity": what, "value": value, "update": step, "learning_rate": optimizer.param_groups[0]["lr"]}
-        evidence |= self.crash_snapshot() | weight_and_gradient_norms(self, masters_of(optimizer.optimizer))
+        evidence |= self.crash_snapshot() | weight_and_gradient_norms(self, fp32_masters(optimizer.optimizer))
         path = self.run_folder / f"not_finite_update_{step}_rank_{rank}.pt"
         saved = f"rows, rewards, log-probabilities and norms are in {path}"
         try:
@@ -339,7 +339,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         with torch.no_grad(), eval_mode(self.policy):
             for name, sampling in self.validation_sampling.items():
                 # Every evaluation has the same random numbers: curves then differ by the policy alone.
-                key = StreamKey(self.seed, f"validation/{name}", 0)
+                key = RandomKey(self.seed, f"validation/{name}", 0)
                 self.progress.begin(key.purpose)
                 rollout = rollouts[name] = self.collector.collect(batch, sampling, key)
                 if self.rewards is not None:
@@ -361,8 +361,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def predict_step(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0) -> Evaluated:
         self.progress.begin("predict")
         with torch.no_grad(), eval_mode(self.policy):
-            rollout = self.collector.collect(batch, self.evaluate.predict, StreamKey(self.seed, "predict", 0))
-        self.collector.refuse_lost_programs(rollout)
+            rollout = self.collector.collect(batch, self.evaluate.predict, RandomKey(self.seed, "predict", 0))
+        self.collector.refuse_too_many_unjudged(rollout)
         rewards = {} if self.rewards is None else {"predict": self.rewards(rollout.completions, rollout.judgements)}
         return Evaluated({"predict": rollout}, rewards)
 
@@ -370,7 +370,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Pass the metrics of a validation to the schedule, before a checkpoint stores its state."""
         if self.is_fitting:
             measured = self.trainer.callback_metrics
-            self.step_plateau({name: value for name, value in measured.items() if name.startswith("val")})
+            self.step_plateau_schedule({name: value for name, value in measured.items() if name.startswith("val")})
             self.log(X_AXIS, float(self.clock.count), rank_zero_only=True)
 
     # -- checkpoints ---------------------------------------------------------------------------------------
@@ -396,9 +396,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self._trainer.precision_plugin.convert_module(self)
         if self.is_fitting:
             self.clock.require_same_unit(checkpoint, type(self).__name__)
-            rewrite_loop_counters(self.trainer, checkpoint)
+            set_checkpoint_loop_counters(self.trainer, checkpoint)
             if self.update.lr_scheduler is not None:
-                checkpoint["lr_schedulers"] = plateau_measurements(checkpoint["lr_schedulers"])
+                checkpoint["lr_schedulers"] = plateau_states_to_load(checkpoint["lr_schedulers"])
             self.configure_threads(checkpoint.get("num_threads"))
         self.policy.version = checkpoint.get("policy_version", 0)
         self.clock.load(checkpoint)
@@ -407,7 +407,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Return all weights but frozen base weights, which the configuration can rebuild."""
         state: dict[str, Any] = super().state_dict(*args, **kwargs)
         frozen = {name for name, p in self.named_parameters(remove_duplicate=False) if not p.requires_grad}
-        dropped = {name for name in frozen if not self.policy.saves_frozen(name)}
+        dropped = {name for name in frozen if not self.policy.saves_frozen_parameter(name)}
         # Scales of a 4-bit weight are named after it: base.weight.absmax goes with base.weight.
         return {
             name: value
@@ -448,7 +448,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             module = cls(**arguments)
         else:
             named = (*trust, f"{cls.__module__}.{cls.__qualname__}")
-            module = build_from_config(PolicyModule, checkpoint, checkpoint_path, named)
+            module = module_from_config(PolicyModule, checkpoint, checkpoint_path, named)
         module.load_weights()
         module.on_load_checkpoint(checkpoint)
         module.load_state_dict(checkpoint["state_dict"])

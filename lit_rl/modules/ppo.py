@@ -37,7 +37,7 @@ from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
 from lit_rl.modules.minibatches import all_microbatches, equalize_microbatch_count
 from lit_rl.modules.objective import Objective
-from lit_rl.modules.rollout_module import LoopOptions, Losses, RolloutModule
+from lit_rl.modules.rollout_module import Losses, RolloutModule, RolloutModuleBaseOptions
 from lit_rl.modules.settings import CriticConfig
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.penalties import OverlongPenalty
@@ -86,7 +86,7 @@ class PPO(RolloutModule):
         critic_update: CriticConfig = CriticConfig(),  # noqa: B008  # frozen
         sampling: Sampling = Sampling(num_samples=1),  # noqa: B008
         objective: Objective = Objective(),  # noqa: B008
-        **options: Unpack[LoopOptions],
+        **options: Unpack[RolloutModuleBaseOptions],
     ) -> None:
         super().__init__(policy, rewards, sampling=sampling, objective=objective, **options)
         assert self.rewards is not None
@@ -158,7 +158,7 @@ class PPO(RolloutModule):
             yield self.policy_loss(micro, denominator)
         assert micro.old_values is not None and micro.returns is not None
         settings, mask = self.critic_update, micro.loss_mask
-        with self.critic.activation_context():
+        with self.critic.forward_backward_context():
             values, _ = self.critic(micro.completions)
             loss = clipped_value_loss(values, micro.old_values, micro.returns, value_clip=settings.value_clip)
             reduced = aggregate(loss, mask, mode=self.update.aggregate, denominator=denominator)

@@ -23,7 +23,7 @@ from lit_rl.math.losses import PolicyGradient
 from lit_rl.math.returns import reward_to_go
 from lit_rl.models.policy import Policy
 from lit_rl.modules.objective import Objective
-from lit_rl.modules.rollout_module import LoopOptions, RolloutModule
+from lit_rl.modules.rollout_module import RolloutModule, RolloutModuleBaseOptions
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rewards.token_credit import Credit, assign_credit
@@ -67,7 +67,7 @@ class REINFORCE(RolloutModule):
         credit: Credit = "terminal",
         deltas: RowAdvantages | None = None,
         sampling: Sampling = Sampling(),  # noqa: B008
-        **options: Unpack[LoopOptions],
+        **options: Unpack[RolloutModuleBaseOptions],
     ) -> None:
         super().__init__(policy, rewards, objective=objective, sampling=sampling, **options)
         if objective.kl_coef and objective.kl_in == "reward":

@@ -24,7 +24,7 @@ from lit_rl.math.advantages import RowAdvantages
 from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import NoGradScorer
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.modules.minibatches import (
     LogprobComputer,
     Minibatch,
@@ -50,7 +50,7 @@ from lit_rl.rollout import (
 )
 from lit_rl.rollout.sampler_check import add_effective_sample_size
 from lit_rl.signature_check import PositiveInt
-from lit_rl.training.progress import StepClock
+from lit_rl.training.progress import StepCounter
 from lit_rl.training.ranks import Means, eval_mode, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
@@ -59,7 +59,7 @@ MAX_ROLLOUTS_WITHOUT_REWARD = 5
 """A reward term may fail on all of one small rollout; this many failures in a row mean that the term is broken."""
 
 
-class LoopOptions(TypedDict, total=False):
+class RolloutModuleBaseOptions(TypedDict, total=False):
     """Arguments of :class:`RolloutModule` that an algorithm passes on if it has its own defaults for the other ones."""
 
     sandbox: RunnerFactory | ProgramRunner | None
@@ -70,7 +70,7 @@ class LoopOptions(TypedDict, total=False):
     seed: int | None
 
 
-class RolloutOptions(LoopOptions, total=False):
+class RolloutModuleOptions(RolloutModuleBaseOptions, total=False):
     """Arguments of :class:`RolloutModule` that an algorithm passes on."""
 
     sampling: Sampling
@@ -124,7 +124,7 @@ class RolloutModule(PolicyModule):
             collect=collect,
             update=update,
             evaluate=evaluate,
-            clock=StepClock("rollout", max_rollouts),
+            clock=StepCounter("rollout", max_rollouts),
             seed=seed,
         )
         # With a filter, the sampler's probabilities are spread over fewer tokens.
@@ -134,7 +134,7 @@ class RolloutModule(PolicyModule):
         objective.refuse_wrong_aggregate(update.aggregate)
         if off_policy:
             objective.refuse_uncorrected_penalty()
-        if fault := _fault_of_samples(collect, objective, sampling):
+        if fault := _sampling_settings_fault(collect, objective, sampling):
             raise UsageError(fault)
         if sampling.filters:
             rank_zero_warn(
@@ -143,7 +143,7 @@ class RolloutModule(PolicyModule):
             )
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobComputer(policy, objective, update, sampling)
-        self.on_policy = update.steps == 1
+        self.on_policy = update.steps_per_rollout == 1
         self.dealt: tuple[Minibatch, ...] = ()  # of the current rollout
         self.trace = UpdateTrace()
         self._without_reward = 0  # rollouts in a row
@@ -192,7 +192,7 @@ class RolloutModule(PolicyModule):
 
     def register_baseline(self, compared: RowAdvantages, argument: str) -> None:
         """Register the baseline, which sums over ranks and is saved in checkpoints."""
-        compared.require_samples(self.sampling.num_samples, argument)
+        compared.require_enough_samples(self.sampling.num_samples, argument)
         compared.sum_over_ranks = sum_over_ranks
         self._compared = compared
 
@@ -205,7 +205,7 @@ class RolloutModule(PolicyModule):
         with eval_mode(self):  # dropout off for old, new and reference alike: the first ratio is 1
             with torch.no_grad():
                 rollout = self.collect(batch)
-                self.collector.refuse_lost_programs(rollout)
+                self.collector.refuse_too_many_unjudged(rollout)
                 self.progress.enter("rewarding")
                 rewards = self.compute_rewards(rollout)
                 collected = time.perf_counter()
@@ -269,7 +269,7 @@ class RolloutModule(PolicyModule):
 
     def make_minibatches(self, completions: Completions, rows: Tensor) -> tuple[Minibatch, ...]:
         """Return the minibatches of this rollout, with micro-batches of the rows that go through the model."""
-        seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", 0)
+        seed = RandomKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", 0)
         return make_minibatches(completions, rows.cpu(), self.update, self.policy.shares_prompts, seed)
 
     def next_problems(self) -> tuple[Problem, ...] | None:
@@ -281,7 +281,7 @@ class RolloutModule(PolicyModule):
         trainer: Any = self.trainer
         if self.clock.steps_left is not None and self.clock.steps_left <= 1:
             return None
-        if trainer.max_steps != -1 and trainer.global_step + self.update.steps >= trainer.max_steps:
+        if trainer.max_steps != -1 and trainer.global_step + self.update.steps_per_rollout >= trainer.max_steps:
             return None
         epoch, problems = trainer.train_dataloader.peek_next_batch(trainer.num_training_batches)
         ends = trainer.max_epochs not in (None, -1) and epoch >= trainer.max_epochs
@@ -295,11 +295,11 @@ class RolloutModule(PolicyModule):
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
         dealt = self.dealt or self.make_minibatches(experience.completions, trained)
         self.trace.recorded = {}
-        self.progress.updates = self.update.steps
+        self.progress.updates = self.update.steps_per_rollout
         for epoch in range(self.update.epochs):
             order = list(range(self.update.minibatches))  # as they were dealt, in later epochs at random
             if epoch:  # the same on all ranks
-                seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
+                seed = RandomKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
                 order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).tolist()
             for number in order:
                 if not self.update_once(experience, dealt[number], trained, means):
@@ -348,7 +348,7 @@ class RolloutModule(PolicyModule):
 
     def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the objective of some rows, reduced to one number, and means per token to log."""
-        logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, self.objective.reads_entropy)
+        logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, self.objective.has_entropy_bonus)
         loss, metrics = self.token_losses_and_metrics(micro, logprobs, entropy)
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
@@ -391,13 +391,13 @@ class RolloutModule(PolicyModule):
             )
         # In a single update of the weights that sampled, every ratio is 1. With a correction, ratios begin at the
         # present weights, whichever weights sampled.
-        self.on_policy = self.update.steps == 1 and (not num_stale or self.objective.correction is not None)
+        self.on_policy = self.update.steps_per_rollout == 1 and (not num_stale or self.objective.correction is not None)
         means = Means()
         if may_be_stale and completions.weights_versions:  # engines may not report versions
             ages = [self.policy.version - sampled_by for sampled_by in completions.weights_versions]
             means.add_sum("policy/updates_behind", sum(ages), len(ages))
-        if not self.objective.reads_entropy:  # an entropy bonus computes it anyway
-            key = StreamKey(self.seed, "entropy", self.clock.count)
+        if not self.objective.has_entropy_bonus:  # an entropy bonus computes it anyway
+            key = RandomKey(self.seed, "entropy", self.clock.count)
             add_entropy_estimate(means, self.policy, completions, self.sampling.temperature, key)
         return means
 
@@ -435,7 +435,7 @@ class RolloutModule(PolicyModule):
                 result.reset()
         self.log_dict(values, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
-        self.step_plateau(values)
+        self.step_plateau_schedule(values)
         shown = {"reward/mean": "reward", "execution/pass_rate": "pass", "time/tokens_per_second": "tok/s"}
         for name, short in shown.items():
             if name in values:
@@ -494,8 +494,8 @@ class RolloutModule(PolicyModule):
         self.collector.load_pending(checkpoint, resumes=self.is_fitting)
 
 
-def _fault_of_samples(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> str:
-    reader = objective.sampler_logprobs_reader
+def _sampling_settings_fault(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> str:
+    reader = objective.sampler_logprobs_reader_name
     if collect.staleness and not reader:
         return (
             "collect.staleness=1 trains on off-policy rows, which need importance weights: "

@@ -88,7 +88,7 @@ class UpdateConfig(Optimization):
             )
 
     @cached_property
-    def steps(self) -> int:
+    def steps_per_rollout(self) -> int:
         """Optimizer steps of one rollout."""
         return self.epochs * self.minibatches
 

@@ -43,7 +43,7 @@ def _describe_nothing_to_do(module: Any, stage: str) -> str:
     return f"trainer.{name} is 0, so there is nothing to {verb}: leave it out, or raise it" if name else ""
 
 
-def _describe_extra_tasks(module: Any, stage: str) -> str:
+def _describe_extra_slurm_tasks(module: Any, stage: str) -> str:
     tasks, ranks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)), module.trainer.world_size
     if tasks <= ranks:
         return ""
@@ -83,7 +83,7 @@ def _describe_missing_sandbox(module: Any, stage: str) -> str:
     )
 
 
-def _describe_scaled_precision(module: Any, stage: str) -> str:
+def _describe_unfit_precision(module: Any, stage: str) -> str:
     return precision_fault(module.trainer.precision_plugin.precision)
 
 
@@ -113,7 +113,7 @@ def _describe_validation_overlap(module: Any, stage: str) -> str:
     return ""
 
 
-def _describe_missing_measure(module: Any, stage: str) -> str:
+def _describe_no_evaluation(module: Any, stage: str) -> str:
     callbacks, samples = module.trainer.callbacks, module.sampling is not None
     measures = any(hasattr(one, "ks") for one in callbacks) or _has_user_callback(callbacks) or not samples
     if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or measures:
@@ -123,7 +123,7 @@ def _describe_missing_measure(module: Any, stage: str) -> str:
     )
 
 
-def _describe_missing_limit(module: Any, stage: str) -> str:
+def _describe_endless_run(module: Any, stage: str) -> str:
     trainer, clock, kinds = module.trainer, module.clock, EarlyStopping | Timer
     limited = clock.limit is not None or trainer.max_epochs != -1 or trainer.max_steps != -1
     keeps = any(isinstance(one, kinds) or hasattr(one, "resume_hint") for one in trainer.callbacks)
@@ -161,16 +161,16 @@ def _has_user_callback(callbacks: list[pl.Callback]) -> bool:
 Check = Callable[[Any, str], str]
 CHECKS_THAT_RAISE: tuple[Check, ...] = (
     _describe_nothing_to_do,
-    _describe_extra_tasks,
+    _describe_extra_slurm_tasks,
     _describe_missing_problems,
-    _describe_scaled_precision,
+    _describe_unfit_precision,
     _describe_missing_sandbox,
     _describe_unplayable_problems,
 )
-CHECKS_THAT_WARN: tuple[Check, ...] = (_describe_validation_overlap, _describe_missing_measure, _describe_missing_limit)
+CHECKS_THAT_WARN: tuple[Check, ...] = (_describe_validation_overlap, _describe_no_evaluation, _describe_endless_run)
 
 
-def warn_about_high_rates(optimizer: optim.Optimizer) -> None:
+def warn_about_high_learning_rates(optimizer: optim.Optimizer) -> None:
     """Warn about a learning rate that is hardly meant for an Adam."""
     is_adam = isinstance(optimizer, optim.Adam | optim.NAdam | optim.RAdam | optim.Adamax)
     groups = optimizer.param_groups if is_adam else ()
@@ -199,10 +199,10 @@ def limit_precision_conversion(trainer: pl.Trainer) -> None:
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
     precision.convert_input = lambda batch: batch
     if precision.precision == "bf16-true":
-        precision.convert_module = _narrow_weights
+        precision.convert_module = _cast_parameters_to_bfloat16
 
 
-def _narrow_weights(module: torch.nn.Module) -> torch.nn.Module:
+def _cast_parameters_to_bfloat16(module: torch.nn.Module) -> torch.nn.Module:
     """Convert weights alone: with rotary frequencies in bfloat16, positions from some hundred on would be wrong."""
     for parameter in module.parameters():
         parameter.data = parameter.data.to(torch.bfloat16)

@@ -11,7 +11,7 @@ from torch import Tensor
 from lit_rl.errors import UsageError
 from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.modules.text_module import Metrics, TextModule
-from lit_rl.rollout import reference_answer, restore_rows
+from lit_rl.rollout import reference_answer, restore_conversations
 from lit_rl.rollout.sampling_loop import PendingRollout
 from lit_rl.types import Completions, Problem, StopReason
 
@@ -34,7 +34,7 @@ class SFT(TextModule):
         known = problem.reference is not None or "demonstration" in problem.fields
         return (demonstration(problem),) if known else ()
 
-    def finished(self, problem: Problem) -> tuple[bool, ...]:
+    def are_texts_finished(self, problem: Problem) -> tuple[bool, ...]:
         row = problem.fields.get("row")
         ends = row is None or row.turns[-1].stop_reason != StopReason.LENGTH
         return (ends,) * len(self.texts(problem))
@@ -54,7 +54,7 @@ class SFT(TextModule):
         conversations = None
         if len(rows) == len(problems):
             stored = [row.to_stored_row(0) | {"task_id": one.task_id} for row, one in zip(rows, problems, strict=True)]
-            conversations = restore_rows(stored, problems, 1, codec)
+            conversations = restore_conversations(stored, problems, 1, codec)
         if conversations is None:
             if any(len(row.turns) > 1 for row in rows):
                 raise UsageError(

@@ -27,7 +27,7 @@ from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutConfig, RunnerFactory
 from lit_rl.signature_check import PositiveInt
-from lit_rl.training.progress import StepClock
+from lit_rl.training.progress import StepCounter
 from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Problem
 
@@ -37,7 +37,7 @@ _MORE_TOKENS = 8
 """A text's tokens outnumber its bytes by at most this many: EOS, and a space that the tokenizer puts before a text."""
 
 
-class TextOptions(TypedDict, total=False):
+class TextModuleOptions(TypedDict, total=False):
     """Arguments of :class:`TextModule` that an algorithm passes on."""
 
     rewards: list[RewardTerm] | Composite | None
@@ -92,7 +92,7 @@ class TextModule(PolicyModule):
             collect=collect,
             update=update,
             evaluate=evaluate,
-            clock=StepClock("update", max_updates),
+            clock=StepCounter("update", max_updates),
             seed=seed,
         )
         self.validation_means: dict[int, Means] = {}
@@ -114,7 +114,7 @@ class TextModule(PolicyModule):
     def texts(self, problem: Problem) -> tuple[str, ...]:
         """Return the G given texts of a problem; none if the problem has no text to learn from."""
 
-    def finished(self, problem: Problem) -> tuple[bool, ...]:
+    def are_texts_finished(self, problem: Problem) -> tuple[bool, ...]:
         """Return for each text whether it is finished: the policy would end it there, and no token limit cut it."""
         return (True,) * len(self.texts(problem))
 
@@ -123,7 +123,7 @@ class TextModule(PolicyModule):
         given = self.policy.codec.encode_completion
         return [
             given(text, is_finished=is_finished)[0] if len(text.encode()) + _MORE_TOKENS > room else ()
-            for text, is_finished in zip(self.texts(problem), self.finished(problem), strict=True)
+            for text, is_finished in zip(self.texts(problem), self.are_texts_finished(problem), strict=True)
         ]
 
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
@@ -208,7 +208,7 @@ class TextModule(PolicyModule):
         timed = {"time/step_seconds": seconds, "time/tokens_per_second": tokens / seconds}
         self.log_dict(norms | timed, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
-        self.step_plateau(named)
+        self.step_plateau_schedule(named)
         self.trainer.should_stop |= self.clock.is_over
 
     def crash_snapshot(self) -> Snapshot:
@@ -222,8 +222,8 @@ class TextModule(PolicyModule):
         group = len(texts[0])
         repeated = [problem for problem in problems for _ in range(group)]
         given = [text for of_one in texts for text in of_one]
-        finished = [one for problem in problems for one in self.finished(problem)]
-        return self.policy.codec.as_completions(repeated, given, self.policy.device, finished=finished), group
+        finished = [one for problem in problems for one in self.are_texts_finished(problem)]
+        return self.policy.codec.completions_from_texts(repeated, given, self.policy.device, finished=finished), group
 
     def divide_into_microbatches(self, completions: Completions, group: int) -> list[Completions]:
         """Divide problems into micro-batches of similar length, so that little is padding."""

@@ -21,10 +21,10 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
 from lit_rl.math.pass_at_k import pass_at_k
 from lit_rl.models.policy import Policy
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.sampler_check import add_mismatch
+from lit_rl.rollout.sampler_check import add_sampler_mismatch
 from lit_rl.training.progress import Phase, Progress
 from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks
 from lit_rl.types import Completions, Experience, Judgement, Problem
@@ -117,7 +117,7 @@ def metrics_of_rollout(
         ratios = (logprobs - old)[counted].exp()
         means.add_extreme("policy/ratio_max", float(ratios.max()), max)
         means.add_extreme("policy/ratio_min", float(ratios.min()), min)
-        add_mismatch(means, old, sampler, counted)
+        add_sampler_mismatch(means, old, sampler, counted)
     add_times_and_memory(means, seconds, progress)
     return means
 
@@ -145,7 +145,7 @@ def add_resampled_share(means: Means, batch: Sequence[Problem], rollout: Rollout
 
 
 def add_entropy_estimate(
-    means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey
+    means: Means, policy: Policy, completions: Completions, temperature: float, key: RandomKey
 ) -> None:
     """Add the mean entropy of the policy's tokens in a few rows, before the update.
 

@@ -81,7 +81,7 @@ class Composite(TypedArguments):
             valid=torch.tensor(valid, dtype=torch.bool, device=device),
             term_values=term_values,
             reasons=reasons,
-            put_on_tokens=partial(_put_on_tokens, completions.turns, mask, judgements, weighted),
+            put_on_tokens=partial(_put_scores_on_tokens, completions.turns, mask, judgements, weighted),
         )
 
 
@@ -89,7 +89,7 @@ WeightedScores = list[tuple[float, TermScore]]
 """Weight and score of each term, for one row."""
 
 
-def _put_on_tokens(
+def _put_scores_on_tokens(
     turns: Sequence[Sequence[Turn]],
     mask: Tensor,
     judgements: Sequence[Judgement],
@@ -101,7 +101,7 @@ def _put_on_tokens(
         columns = [(turn.start, turn.end) for turn in of_row]
         last = of_row[-1]
         places = TokenCredit(last.token_byte_spans, mask[i], judgement.program, last.start, columns)
-        credit[i], decided[i] = places.split_scores(weighted[i])
+        credit[i], decided[i] = places.spread_scores(weighted[i])
     return credit, decided
 
 
@@ -113,12 +113,12 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
             f"{name} gave {len(scores)} scores for {len(completions)} completions: return one TermScore for each"
         )
     for i, score in enumerate(scores):
-        if fault := _describe_fault(score, completions.turns[i]):
+        if fault := _score_fault(score, completions.turns[i]):
             raise UsageError(f"{name}, row {i}: got {fault}")
     return list(scores)
 
 
-def _describe_fault(score: Any, turns: Sequence[Turn]) -> str:
+def _score_fault(score: Any, turns: Sequence[Turn]) -> str:
     """Return what cannot be used in a row's score, and what to do; empty if there is no such fault."""
     if not isinstance(score, TermScore):
         return f"{score!r:.80}: return TermScore(value)"

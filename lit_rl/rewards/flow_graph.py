@@ -34,7 +34,7 @@ _MAX_CUT_LINES = 4  # before an error, such as those of a bracket that is not cl
 _NESTED_LOOPS = 4  # deeper loops are walked once: walking twice at each depth doubles the work
 
 
-class _TooCostly(Exception):
+class _WalkTooCostly(Exception):
     """Raised if a walk takes far longer than walks over programs of this length do."""
 
 
@@ -59,7 +59,7 @@ def count_dataflow_edges(source: str) -> Flow | None:
             return None
         walker = _DataflowWalker()
         walker.visit_all(tree.body, {})
-    except (RecursionError, _TooCostly):
+    except (RecursionError, _WalkTooCostly):
         return None
     return walker.count_numbered_edges()
 
@@ -76,7 +76,7 @@ class _DataflowWalker:
     def _count_steps(self, steps: int) -> None:
         self._steps -= steps
         if self._steps < 0:
-            raise _TooCostly
+            raise _WalkTooCostly
 
     def count_numbered_edges(self) -> Flow:
         """Return the edges, with numbers instead of names and positions."""
@@ -159,10 +159,10 @@ class _DataflowWalker:
 
     def visit_if(self, node: Any, state: State) -> list[str]:
         reads = self.visit(node.test, state)
-        self._merge_states(state, [self._run_branch(node.body, state), self._run_branch(node.orelse, state)])
+        self._merge_states(state, [self._branch_state(node.body, state), self._branch_state(node.orelse, state)])
         return reads
 
-    def _run_branch(self, nodes: Iterable[ast.AST | None], state: State) -> State:
+    def _branch_state(self, nodes: Iterable[ast.AST | None], state: State) -> State:
         """Return the state after one branch that starts from ``state``."""
         own = self._copy_state(state)
         self.visit_all(nodes, own)
@@ -202,7 +202,7 @@ class _DataflowWalker:
         self.visit_all(node.body, state)
         start: State = {}
         self._merge_states(start, [before, dict(state)])
-        ends = [self._run_branch([handler], start) for handler in node.handlers]
+        ends = [self._branch_state([handler], start) for handler in node.handlers]
         self.visit_all(node.orelse, state)
         self._merge_states(state, [*ends, dict(state)])
         self.visit_all(node.finalbody, state)
@@ -231,7 +231,7 @@ class _DataflowWalker:
                 name = getattr(part, "rest", None) or getattr(part, "name", None)
                 if name is not None:
                     self._define(name, _position(part), sources, own)
-            ends.append(self._run_branch([case.guard, *case.body], own))
+            ends.append(self._branch_state([case.guard, *case.body], own))
         self._merge_states(state, [*ends, dict(state)])
         return []
 

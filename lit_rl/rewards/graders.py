@@ -24,7 +24,7 @@ _LIKE_A_TOKEN = re.compile(r"(?<=[<\[])(?=[|｜][^<>\s]*[|｜]>|/?s>|(?:start|en
 
 
 @dataclass(frozen=True)
-class Answer:
+class GraderAnswer:
     """A grader's answer; ``text`` is ``None`` if there is none, and ``reason`` says why."""
 
     text: str | None
@@ -39,7 +39,7 @@ class Grader(TypedArguments, ABC):
         return
 
     @abstractmethod
-    def answer(self, prompts: Sequence[str]) -> list[Answer]:
+    def answer(self, prompts: Sequence[str]) -> list[GraderAnswer]:
         """Return one answer per prompt, in order; never raise for a single prompt that failed."""
 
 
@@ -76,15 +76,15 @@ class ServerGrader(Grader):
         self.timeout_seconds, self.retries = timeout_seconds, retries
         self.max_concurrency, self.api_key_variable = max_concurrency, api_key_variable
 
-    def answer(self, prompts: Sequence[str]) -> list[Answer]:
+    def answer(self, prompts: Sequence[str]) -> list[GraderAnswer]:
         with ThreadPoolExecutor(self.max_concurrency) as pool:
             return list(pool.map(self._ask, prompts))
 
-    def _ask(self, prompt: str) -> Answer:
+    def _ask(self, prompt: str) -> GraderAnswer:
         reason = ""
         for attempt in range(self.retries + 1):
             try:
-                return Answer(self._post_chat_request(prompt))
+                return GraderAnswer(self._post_chat_request(prompt))
             except urllib.error.HTTPError as error:
                 reason = f"the grader's server said {error.code} {error.reason}"
                 if error.code < 500 and error.code != 429:
@@ -93,7 +93,7 @@ class ServerGrader(Grader):
                 reason = f"the grader's server gave no answer: {type(error).__name__}: {error}"
             if attempt < self.retries:
                 time.sleep(0.5 * 2**attempt)
-        return Answer(None, reason)
+        return GraderAnswer(None, reason)
 
     def _post_chat_request(self, prompt: str) -> str:
         body = {
@@ -138,11 +138,11 @@ class LocalGrader(Grader):
         self._model: Any = None
         self._codec: Any = None
 
-    def answer(self, prompts: Sequence[str]) -> list[Answer]:
+    def answer(self, prompts: Sequence[str]) -> list[GraderAnswer]:
         self.setup()
-        answers: list[Answer] = []
+        answers: list[GraderAnswer] = []
         for start in range(0, len(prompts), self.batch_size):
-            answers += [Answer(text) for text in self._generate(list(prompts[start : start + self.batch_size]))]
+            answers += [GraderAnswer(text) for text in self._generate(list(prompts[start : start + self.batch_size]))]
         return answers
 
     def setup(self) -> None:

@@ -143,7 +143,7 @@ class LintReward(RewardTerm):
                 span = _finding_span(broken, places, -1.0)
             else:
                 start, end = (len(utf8_bytes(program.source[:offset])) for offset in place)
-                span = places.span(start, end, -1.0)
+                span = places.text_span(start, end, -1.0)
             return TermScore(-1.0, () if span is None else (span,))
         costs = [self._finding_cost_and_span(finding, places) for finding in found]
         kept = [(cost, span) for cost, span in costs if cost]
@@ -171,5 +171,5 @@ def _is_encodable(source: str) -> bool:
 def _finding_span(finding: Finding, places: SourceMap, value: float = 0.0) -> Span | None:
     """Return the span of ruff's finding; its rows and columns count from 1, in characters."""
     start, end = finding["location"], finding["end_location"]
-    first = places.offset(start["row"], start["column"] - 1)
-    return places.span(first, places.offset(end["row"], end["column"] - 1), value)
+    first = places.byte_offset(start["row"], start["column"] - 1)
+    return places.text_span(first, places.byte_offset(end["row"], end["column"] - 1), value)

@@ -11,7 +11,7 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.graders import Grader
 from lit_rl.rewards.similarity import NO_REFERENCE
-from lit_rl.rewards.term import RewardTerm, TermScore, reference_of
+from lit_rl.rewards.term import RewardTerm, TermScore, reference_program_or_text
 from lit_rl.rewards.token_credit import utf8_bytes
 from lit_rl.types import Completions, Judgement
 
@@ -74,7 +74,7 @@ class LLMJudgeReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         found: list[TermScore | str] = []  # of each row the score, or its prompt
         for text, judgement in zip(completions.texts, judgements, strict=True):
-            if "reference" in self._fields and reference_of(judgement.problem) is None:
+            if "reference" in self._fields and reference_program_or_text(judgement.problem) is None:
                 found.append(NO_REFERENCE)
             elif judgement.program is None:
                 found.append(TermScore(0.0))
@@ -83,7 +83,7 @@ class LLMJudgeReward(RewardTerm):
                     prompt=judgement.problem.prompt_text,
                     program=fence_code(judgement.program.source),
                     completion=fence_code(text),
-                    reference=fence_code(reference_of(judgement.problem) or ""),
+                    reference=fence_code(reference_program_or_text(judgement.problem) or ""),
                 )
                 # Python takes a lone surrogate for text; tokenizers and servers do not.
                 found.append(utf8_bytes(prompt).decode("utf-8", "replace"))

@@ -83,10 +83,10 @@ def find_rejected_token(source: str, *, prefix: bool = False) -> tuple[int, int]
     if not prefix and _parses(source):
         return None
     found = split_lexemes(source)
-    tested = found[:-1] if prefix and found and _is_extendable(source, found[-1]) else found
-    viable = not tested or _is_viable_through(source, tested[-1])  # then all tokens before it are
+    tested = found[:-1] if prefix and found and _is_token_extendable(source, found[-1]) else found
+    viable = not tested or _is_viable_prefix(source, tested[-1])  # then all tokens before it are
     index = (
-        len(tested) if viable else bisect_left(tested, True, key=lambda lexeme: not _is_viable_through(source, lexeme))
+        len(tested) if viable else bisect_left(tested, True, key=lambda lexeme: not _is_viable_prefix(source, lexeme))
     )
     before = index - 1
     while before >= 0 and tested[before].kind == "string":
@@ -97,7 +97,7 @@ def find_rejected_token(source: str, *, prefix: bool = False) -> tuple[int, int]
     if index < len(tested):
         if prefix and source[tested[index].start :] == ".." and find_rejected_token(source + ".", prefix=True) is None:
             return None  # two dots of an ellipsis
-        return _token_or_indentation(source, tested[index])
+        return _rejected_span(source, tested[index])
     if prefix:
         return None
     return (found[-1].start, found[-1].end) if found else (0, 0)
@@ -107,7 +107,7 @@ def _parses(source: str) -> bool:
     return _parser_error(source, ast.PyCF_ONLY_AST) is None
 
 
-def _is_viable_through(source: str, lexeme: Lexeme) -> bool:
+def _is_viable_prefix(source: str, lexeme: Lexeme) -> bool:
     ending = "" if lexeme.kind == "newline" else _GOES_ON
     error = _parser_error(source[: lexeme.end] + ending, _PREFIX_FLAGS)
     return error is None or (isinstance(error, SyntaxError) and error.msg == "incomplete input")
@@ -124,7 +124,7 @@ def _parser_error(source: str, flags: int) -> Exception | None:
     return None
 
 
-def _is_extendable(source: str, last: Lexeme) -> bool:
+def _is_token_extendable(source: str, last: Lexeme) -> bool:
     """Return whether more text could turn the last token into another one."""
     text = source[last.start : last.end]
     if last.end < len(source) or text in _CLOSED:
@@ -135,7 +135,7 @@ def _is_extendable(source: str, last: Lexeme) -> bool:
     return empty or not _parses(f"({text})")
 
 
-def _token_or_indentation(source: str, lexeme: Lexeme) -> tuple[int, int]:
+def _rejected_span(source: str, lexeme: Lexeme) -> tuple[int, int]:
     """Return the token, or the white space before it if the parser rejects that."""
     line = max(source.rfind("\n", 0, lexeme.start), source.rfind("\r", 0, lexeme.start)) + 1
     error = _parser_error(source[: lexeme.end] + _GOES_ON, _PREFIX_FLAGS)

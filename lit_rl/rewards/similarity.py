@@ -8,7 +8,7 @@ from typing import Any
 
 from lit_rl.lazy import load_extra
 from lit_rl.rewards.flow_graph import Flow, count_dataflow_edges
-from lit_rl.rewards.term import RewardTerm, TermScore, reference_of
+from lit_rl.rewards.term import RewardTerm, TermScore, reference_program_or_text
 from lit_rl.rewards.token_credit import valueless_score_unless_python
 from lit_rl.types import Completions, Judgement
 
@@ -53,7 +53,7 @@ class BleuReward(RewardTerm):
 
 def _program_and_reference(judgement: Judgement) -> tuple[str, tuple[str, ...]] | None:
     """Return the program and its reference, both without the given prefix; ``None`` if there is no reference."""
-    reference = reference_of(judgement.problem)
+    reference = reference_program_or_text(judgement.problem)
     if reference is None:
         return None
     program = "" if judgement.program is None else judgement.program.source
@@ -82,11 +82,11 @@ class DataflowReward(RewardTerm):
     reads_python = needs_reference = True
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [valueless_score_unless_python(judgement) or _score(judgement) for judgement in judgements]
+        return [valueless_score_unless_python(judgement) or _score_dataflow(judgement) for judgement in judgements]
 
 
-def _score(judgement: Judgement) -> TermScore:
-    reference = reference_of(judgement.problem)
+def _score_dataflow(judgement: Judgement) -> TermScore:
+    reference = reference_program_or_text(judgement.problem)
     if reference is None:
         return NO_REFERENCE
     if judgement.program is None or not judgement.program.source.strip():

@@ -28,10 +28,10 @@ class SyntaxReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         rows = zip(completions.texts, judgements, completions.truncated.tolist(), strict=True)
-        return [valueless_score_unless_python(judged) or _score(text, judged, cut) for text, judged, cut in rows]
+        return [valueless_score_unless_python(judged) or _score_syntax(text, judged, cut) for text, judged, cut in rows]
 
 
-def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
+def _score_syntax(text: str, judgement: Judgement, truncated: bool) -> TermScore:
     program = judgement.program
     if program is None:
         return TermScore(-1.0)
@@ -40,7 +40,7 @@ def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
     if place is None:
         return TermScore(-1.0 if is_blank(program.source) and not prefix else 0.0)
     for_good = _find_syntax_error(program.source, True) == place  # a program that only ends too early can go on
-    span = SourceMap(text, program).span(*place, -1.0, place[1] if for_good else ALL_TEXT)
+    span = SourceMap(text, program).text_span(*place, -1.0, place[1] if for_good else ALL_TEXT)
     return TermScore(-1.0, () if span is None else (span,))
 
 

@@ -62,7 +62,7 @@ class TermScore:
     turn_values: tuple[float, ...] = ()
 
 
-def reference_of(problem: Problem) -> str | None:
+def reference_program_or_text(problem: Problem) -> str | None:
     """Return the problem's reference program, or the text that its check compares with."""
     return problem.check.reference_text if problem.reference is None else problem.reference
 
@@ -99,7 +99,7 @@ class RewardTerm(TypedArguments, ABC):
         who, language = type(self).__name__, problem.check.language
         if self.reads_python and language != "python":
             raise UsageError(f"{who} reads python, but the task's programs are written in {language!r}")
-        if self.needs_reference and reference_of(problem) is None:
+        if self.needs_reference and reference_program_or_text(problem) is None:
             raise UsageError(f"{who} compares with a reference, and this problem has none")
 
     def setup(self) -> None:
@@ -116,7 +116,7 @@ class RewardOutput:
         valid: [N] bool; False where a term with a weight failed: the row leaves baseline and loss.
         term_values: per term [N] float32, unweighted; NaN where the term failed.
         reasons: for each invalid row, why it is invalid.
-        put_on_tokens: makes ``credit`` and ``decided`` once either is read, which few algorithms do.
+        put_on_tokens: makes ``credit`` and ``credit_at_decision`` once either is read, which few algorithms do.
     """
 
     rewards: Tensor
@@ -128,18 +128,18 @@ class RewardOutput:
     @property
     def credit(self) -> Tensor:
         """Credit [N, T], float32: its sum over a row's completion tokens is the row's reward; 0 outside the mask."""
-        return self._on_tokens[0].to(self.rewards.device)
+        return self._credits_on_tokens[0].to(self.rewards.device)
 
     @property
-    def decided(self) -> Tensor:
+    def credit_at_decision(self) -> Tensor:
         """Rewards [N, T], float32, that have places, each on the token that decided it.
 
         No later token took part in the decision. A turn's reward is on its last token, evenly spread reward on none.
         """
-        return self._on_tokens[1].to(self.rewards.device)
+        return self._credits_on_tokens[1].to(self.rewards.device)
 
     @cached_property
-    def _on_tokens(self) -> tuple[Tensor, Tensor]:
+    def _credits_on_tokens(self) -> tuple[Tensor, Tensor]:
         return self.put_on_tokens()
 
     def rewards_or_nan(self) -> Tensor:

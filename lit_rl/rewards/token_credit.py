@@ -79,7 +79,7 @@ class SourceMap:
         self._kept_lines = list(accumulate(lengths, initial=self._prefix))
         self._left_out = list(accumulate(removed))
 
-    def span(self, start: int, end: int, value: float, until: int = ALL_TEXT) -> Span | None:
+    def text_span(self, start: int, end: int, value: float, until: int = ALL_TEXT) -> Span | None:
         """Return bytes ``start`` to ``end`` of the source as a span; ``None`` if no part of them is in the completion.
 
         The place earned ``value``; the source took part in the decision up to byte ``until``.
@@ -98,7 +98,7 @@ class SourceMap:
         line = min(bisect_right(self._kept_lines, offset), len(self._left_out)) - 1
         return offset - self._prefix + self._start + self._left_out[line]
 
-    def offset(self, line: int, column: int) -> int:
+    def byte_offset(self, line: int, column: int) -> int:
         """Return the byte offset of a 1-based line and 0-based column in characters; the end for later lines."""
         if line > len(self._lines):
             return len(self.source)
@@ -131,7 +131,7 @@ class SourceMap:
         content = self.source[begin:end]
         if not content.strip():
             return None
-        return self.span(begin + len(content) - len(content.lstrip()), begin + len(content.rstrip()), value, until)
+        return self.text_span(begin + len(content) - len(content.lstrip()), begin + len(content.rstrip()), value, until)
 
 
 def score_charging_line(
@@ -173,7 +173,7 @@ def valueless_score_unless_python(judgement: Judgement) -> TermScore | None:
 _ROUNDING = 1e-12
 
 
-class _SpanReward(NamedTuple):
+class _RewardedSpan(NamedTuple):
     """Place that earned a part of a reward: bytes ``start`` to ``end`` of the last turn, or the columns of a turn."""
 
     start: int
@@ -222,7 +222,7 @@ class TokenCredit:
         first, after = self._overlapping_range(int64_tensor([start]), int64_tensor([end]))
         return self._tokens[int(first) : int(after)]
 
-    def split_scores(self, scores: Sequence[tuple[float, TermScore]]) -> tuple[Tensor, Tensor]:
+    def spread_scores(self, scores: Sequence[tuple[float, TermScore]]) -> tuple[Tensor, Tensor]:
         """Put a sum of weighted terms on tokens.
 
         Returns:
@@ -234,18 +234,18 @@ class TokenCredit:
         places = []
         for weight, score in scores:
             for span in score.spans:
-                places.append(_SpanReward(int(span.start), int(span.end), weight * span.value, span.until))
+                places.append(_RewardedSpan(int(span.start), int(span.end), weight * span.value, span.until))
             for value, (first, after) in zip(score.turn_values, self._turns, strict=False):
-                places.append(_SpanReward(first, after, weight * value, is_turn=True))
+                places.append(_RewardedSpan(first, after, weight * value, is_turn=True))
         if places:
-            has_tokens = self._add_amounts(places, credit, decided)
+            has_tokens = self._add_span_rewards(places, credit, decided)
             rest += [-place.amount for place, found in zip(places, has_tokens, strict=True) if found]
         left = math.fsum(rest)
         if abs(left) > _ROUNDING * math.fsum(map(abs, rest)):
             credit[self.evenly] += left / max(len(self.evenly), 1)
         return credit, decided
 
-    def _add_amounts(self, places: Sequence[_SpanReward], credit: Tensor, decided: Tensor) -> list[bool]:
+    def _add_span_rewards(self, places: Sequence[_RewardedSpan], credit: Tensor, decided: Tensor) -> list[bool]:
         """Add the amounts of places to their tokens; return False for a place without tokens."""
         starts, ends = int64_tensor(place.start for place in places), int64_tensor(place.end for place in places)
         is_turn = torch.tensor([place.is_turn for place in places])
@@ -314,7 +314,7 @@ def assign_credit(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor
     """
     match credit:
         case "spans":
-            decided = rewards.decided * mask
+            decided = rewards.credit_at_decision * mask
             return decided + credit_last_token(rewards.rewards - decided.sum(-1), mask)
         case "tokens":
             return rewards.credit * mask
@@ -338,8 +338,8 @@ def credit_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Te
         [N, T] reward units, 0 outside the mask and on the last token of each row.
     """
     if credit == "terminal":
-        return torch.zeros_like(rewards.decided)
-    return rewards.decided * (mask & ~last_token_mask(mask))
+        return torch.zeros_like(rewards.credit_at_decision)
+    return rewards.credit_at_decision * (mask & ~last_token_mask(mask))
 
 
 def credit_last_token(rewards: Tensor, mask: Tensor) -> Tensor:

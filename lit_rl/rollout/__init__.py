@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lit_rl.rollout.sampler_check import SamplerCheck as SamplerCheck
     from lit_rl.rollout.sampler_check import SamplerMismatchError as SamplerMismatchError
     from lit_rl.rollout.sampling_loop import PendingRollout as PendingRollout
-    from lit_rl.rollout.sampling_loop import restore_rows as restore_rows
+    from lit_rl.rollout.sampling_loop import restore_conversations as restore_conversations
     from lit_rl.rollout.sampling_loop import sample_rows as sample_rows
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

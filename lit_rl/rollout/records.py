@@ -13,7 +13,7 @@ from torch import Tensor
 from lit_rl.errors import LitRLError
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
-from lit_rl.execution.program import Wanted, prefix_and_source
+from lit_rl.execution.program import WantedProgram, move_future_imports_first
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.types import Completions, Experience, Judgement, Problem, Program
 
@@ -147,7 +147,7 @@ def find_program(problem: Problem, text: str, in_thought: bool = False) -> Progr
     """
     entry_point = problem.check.defines or problem.fields.get("entry_point")
     given_prefix = problem.program_prefix if problem.continues_program else ""
-    wanted = Wanted(problem.check.language, entry_point, given_prefix, in_thought)
+    wanted = WantedProgram(problem.check.language, entry_point, given_prefix, in_thought)
     found = problem.check.extract(text, wanted, problem.extraction)
     if found is None:
         return None
@@ -155,7 +155,7 @@ def find_program(problem: Problem, text: str, in_thought: bool = False) -> Progr
     if found.fenced and prefix and not prefix.endswith("\n"):
         prefix += "\n"
     if problem.check.language == "python":
-        prefix, source = prefix_and_source(prefix, source)
+        prefix, source = move_future_imports_first(prefix, source)
     return Program(
         prefix + source, found.start, found.end, prefix.count("\n"), fenced=found.fenced, removed=found.removed
     )
@@ -166,7 +166,7 @@ def reference_program(problem: Problem) -> str | None:
     prefix, reference = problem.program_prefix, problem.reference
     if reference is None or problem.check.language != "python" or not reference.startswith(prefix):
         return reference
-    return "".join(prefix_and_source(prefix, reference.removeprefix(prefix)))
+    return "".join(move_future_imports_first(prefix, reference.removeprefix(prefix)))
 
 
 def reference_answer(problem: Problem) -> str:

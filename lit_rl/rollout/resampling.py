@@ -17,7 +17,7 @@ import torch
 from torch.nn.functional import pad
 
 from lit_rl.execution.interface import Verdict
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.rollout.records import Rollout
 from lit_rl.training.ranks import gather_over_ranks
 from lit_rl.types import Completions, Problem
@@ -40,7 +40,7 @@ class FreshProblems:
     ``problems`` are all training problems, the same on every rank; ``batch`` are those that this rank has already.
     """
 
-    def __init__(self, problems: Sequence[Problem], batch: Sequence[Problem], key: StreamKey, rank: int) -> None:
+    def __init__(self, problems: Sequence[Problem], batch: Sequence[Problem], key: RandomKey, rank: int) -> None:
         taken = {task_id for ids in gather_over_ranks([p.task_id for p in batch]) for task_id in ids}
         left = [problem for problem in problems if problem.task_id not in taken]
         generator = torch.Generator().manual_seed(key.seed_of("problems", 0))

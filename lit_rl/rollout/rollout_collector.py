@@ -31,12 +31,12 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.rollout.environment import Environment, SingleTurn
 from lit_rl.rollout.records import InfrastructureError, Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
-from lit_rl.rollout.sampler_check import GAP, SamplerCheck, SamplerMismatchError, add_mismatch
-from lit_rl.rollout.sampling_loop import PendingRollout, restore_rows, sample_rows
+from lit_rl.rollout.sampler_check import GAP, SamplerCheck, SamplerMismatchError, add_sampler_mismatch
+from lit_rl.rollout.sampling_loop import PendingRollout, restore_conversations, sample_rows
 from lit_rl.signature_check import NonNegativeInt, Share, typed_dataclass
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, rank
@@ -156,7 +156,7 @@ class RolloutCollector:
 
     # -- rollouts ------------------------------------------------------------------------------------------
 
-    def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
+    def collect(self, problems: Sequence[Problem], sampling: Sampling, key: RandomKey) -> Rollout:
         """Sample rows and judge them."""
         return self._sample(problems, sampling, key).finish(self.progress)
 
@@ -174,7 +174,7 @@ class RolloutCollector:
         With staleness 1, ``next_problems`` gives the next rollout's problems, or ``None`` after the last rollout. If
         groups are sampled again, ``others`` gives all training problems. Returns B * G rows, prompt-major.
         """
-        key = StreamKey(self.seed, _TRAIN, number)
+        key = RandomKey(self.seed, _TRAIN, number)
         if self.settings.staleness:
             pending = self._take_pending(batch, sampling, number) or self._sample(batch, sampling, key)
             following, ahead = next_problems(), replace(key, rollout=number + 1)
@@ -184,18 +184,18 @@ class RolloutCollector:
         if not self.settings.max_resamples:
             return rollout
         # While some rank has one-sided groups, sample other problems in their place.
-        fresh = FreshProblems(others(), batch, StreamKey(self.seed, "resample", number), rank())
+        fresh = FreshProblems(others(), batch, RandomKey(self.seed, "resample", number), rank())
         for attempt in range(self.settings.max_resamples):
             groups = one_sided_groups(rollout)
             problems = fresh.take(len(groups))
             # Every rank samples as often as the others, even one with nothing to replace.
             if max_over_ranks(len(problems), self.policy.device) == 0:
                 break
-            key = StreamKey(self.seed, f"resample/{attempt}", number)
+            key = RandomKey(self.seed, f"resample/{attempt}", number)
             rollout = replace_groups(rollout, groups[: len(problems)], self.collect(problems, sampling, key))
         return rollout
 
-    def refuse_lost_programs(self, rollout: Rollout) -> None:
+    def refuse_too_many_unjudged(self, rollout: Rollout) -> None:
         """Stop when too many programs could not be judged: the rows that are left would be a biased sample.
 
         A single failure is allowed unless ``max_failures`` is 0: in a small rollout one failure is a large share.
@@ -213,7 +213,7 @@ class RolloutCollector:
                 f"the first said: {stderr or 'nothing'}. {remedy}"
             )
 
-    def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
+    def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: RandomKey) -> PendingRollout:
         """Sample rows: the engine takes a ``Request`` for each turn and returns its ``Generation`` (lit_rl/types.py).
 
         An engine with weights of its own is compared with the policy; in training, every time.
@@ -234,7 +234,7 @@ class RolloutCollector:
         # A checkpoint's rows, if they are of this rollout and sampled with the present settings.
         if pending is None and stored and (stored["rollout"], stored["sampling"]) == (number, asdict(sampling)):
             codec, device = self.policy.codec, self.policy.device
-            if (rows := restore_rows(stored["rows"], batch, sampling.num_samples, codec)) is not None:
+            if (rows := restore_conversations(stored["rows"], batch, sampling.num_samples, codec)) is not None:
                 pending = PendingRollout(rows, self.environment.max_turns, codec.pad_id, device)
         fits = pending is not None and pending.task_ids == [problem.task_id for problem in batch]
         if not max_over_ranks(int(not fits), self.policy.device) and pending is not None:
@@ -278,10 +278,10 @@ class RolloutCollector:
         with torch.no_grad(), eval_mode(policy):
             if fresh:
                 logprobs = policy.logprobs(some, sampling.temperature)
-                add_mismatch(self.gap, logprobs, some.sampler_logprobs, some.completion_mask)
+                add_sampler_mismatch(self.gap, logprobs, some.sampler_logprobs, some.completion_mask)
             elif isinstance(policy, FSDPModule):  # the others wait for this rank's share of the weights
                 probe = Problem("probe", "a", ReferenceText(""))
-                policy.logprobs(policy.codec.as_completions([probe], ["a"], policy.device))
+                policy.logprobs(policy.codec.completions_from_texts([probe], ["a"], policy.device))
         gap = self.gap.reduce(policy.device).get(GAP, 0.0)
         if gap <= check.largest_gap or sampling.filters:
             return

@@ -42,7 +42,7 @@ class SamplerCheck:
     stop: bool = False
 
 
-def add_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> None:
+def add_sampler_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> None:
     """Add the log-probability gap and the ratio of trainer to sampler over some tokens to ``means``.
 
     Both log-probabilities are [n, T] nats under the weights that sampled.

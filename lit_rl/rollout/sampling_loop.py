@@ -24,7 +24,7 @@ from lit_rl.execution.interface import Outcome, ProgramRunner
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.models.policy import Policy
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.rollout.environment import Attempt, Environment, SingleTurn, feedback_check
 from lit_rl.rollout.records import Judge, Rollout, find_program
 from lit_rl.training.progress import Progress
@@ -143,7 +143,7 @@ class PendingRollout:
                 ]
 
 
-def restore_rows(
+def restore_conversations(
     rows: Sequence[StoredRow], problems: Sequence[Problem], num_samples: int, codec: Codec
 ) -> list[Conversation] | None:
     """Restore rows, in any order, of some problems, prompt-major; ``None`` if some are missing or differ in prompt."""
@@ -181,7 +181,7 @@ def sample_rows(
     runner: ProgramRunner | None,
     problems: Sequence[Problem],
     sampling: Sampling,
-    key: StreamKey,
+    key: RandomKey,
     environment: Environment | None = None,
     progress: Progress | None = None,
     every_case: bool = True,
@@ -248,7 +248,7 @@ class _SamplingLoop:
     session: Session
     judge: Judge
     sampling: Sampling
-    key: StreamKey
+    key: RandomKey
     environment: Environment
     conversations: Sequence[Conversation]
     progress: Progress
@@ -286,7 +286,7 @@ class _SamplingLoop:
                 wait(running, return_when=ALL_COMPLETED if in_rounds else FIRST_COMPLETED)
             ready = {row for row in self.unanswered if self.conversations[row].has_known_outcomes}
             self.unanswered = [row for row in self.unanswered if row not in ready]
-            self.submit_requests([row for row in sorted(ready) if self.append_answer(self.conversations[row])])
+            self.submit_requests([row for row in sorted(ready) if self.append_message(self.conversations[row])])
 
     def submit_requests(self, rows: Sequence[int]) -> None:
         self.progress.enter("sampling")
@@ -332,7 +332,7 @@ class _SamplingLoop:
         if goes_on:
             self.unanswered.append(generation.row)
 
-    def append_answer(self, conversation: Conversation) -> bool:
+    def append_message(self, conversation: Conversation) -> bool:
         """Append the environment's next message; return False if there is none, or if no turn would fit after it."""
         message = self.environment.answer(conversation.problem, conversation.attempts())
         if not message:

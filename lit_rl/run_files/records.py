@@ -105,7 +105,7 @@ class RecordedRow:
         return str(self.outcome["verdict"])
 
     def to_stored_row(self, sample: int) -> dict[str, Any]:
-        """Return a row that was recorded whole as :func:`lit_rl.rollout.sampling_loop.restore_rows` takes it."""
+        """Return a row that was recorded whole as :func:`lit_rl.rollout.restore_conversations` takes it."""
         ids = self.tokens["ids"]
         chosen = bytearray(len(ids))
         for turn in self.turns:

@@ -100,7 +100,7 @@ class RunFolder:
         found = [(_CHECKPOINT.fullmatch(p.name), p) for p in self.path.glob("*.ckpt") if not p.is_symlink()]
         return [path for _, path in sorted((int(match[1]), path) for match, path in found if match)]
 
-    def newest_whole(self) -> Path | None:
+    def newest_whole_checkpoint(self) -> Path | None:
         """Return the newest whole checkpoint; warn about each newer checkpoint that is broken."""
         for path in reversed(self.checkpoints()):
             fault = checkpoint_fault(path)
@@ -125,7 +125,7 @@ class RunFolder:
         """Return the path to write a checkpoint to, and its final path once it is complete."""
         return self.path / f".{name}.ckpt.part", self.path / f"{name}.ckpt"
 
-    def publish(self, part: Path, final: Path) -> None:
+    def commit_checkpoint(self, part: Path, final: Path) -> None:
         """Flush a written checkpoint to the disk and give it its name."""
         files = [part]
         if part.is_dir():
@@ -138,7 +138,7 @@ class RunFolder:
         part.rename(final)
         _flush_to_disk(self.path)
 
-    def link(self, name: str, target: Path) -> None:
+    def link_checkpoint(self, name: str, target: Path) -> None:
         """Point ``NAME.ckpt`` to a checkpoint, in one step."""
         fresh = self.path / f".{name}.link"
         fresh.unlink(missing_ok=True)
@@ -150,7 +150,7 @@ class RunFolder:
         link = self.path / f"{name}.ckpt"
         return link.resolve() if link.is_symlink() and link.exists() else None
 
-    def prune(self, keep: int) -> None:
+    def prune_checkpoints(self, keep: int) -> None:
         """Remove all but the newest ``keep`` checkpoints and the best one."""
         best = self.link_target("best")
         for path in self.checkpoints()[:-keep]:
@@ -288,7 +288,7 @@ def read_checkpoint(path: Path, *, lazily: bool = False) -> dict[str, Any]:
 _COUNTERS = ("ready", "started", "processed", "completed")
 
 
-def rewrite_loop_counters(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
+def set_checkpoint_loop_counters(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
     """Rewrite a checkpoint's loop counters from the batches that its loader of problems had counted.
 
     Checkpoints of runs with a loader of another kind stay as they are.
@@ -312,11 +312,11 @@ def rewrite_loop_counters(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) ->
         loader = trainer.fit_loop._data_source.dataloader()
         if hasattr(loader, "warn_if_order_differs"):
             loader.warn_if_order_differs(loaders[0])
-    _set_counters(loop["epoch_progress"], epoch)
+    _set_progress_counters(loop["epoch_progress"], epoch)
     if position:
         for counts in loop["epoch_progress"].values():
             counts.update(ready=epoch + 1, started=epoch + 1)
-    _set_counters(batches, position)
+    _set_progress_counters(batches, position)
     batches["total"] = dict.fromkeys(_COUNTERS, done)
     batches["is_last_batch"] = False
     if in_epoch:  # as if saved right after the batch, before it counted as completed
@@ -335,6 +335,6 @@ def batches_per_epoch(trainer: pl.Trainer) -> int | None:
     return min(len(loader), limit) if isinstance(limit, int) else int(len(loader) * limit)
 
 
-def _set_counters(progress: dict[str, Any], number: int) -> None:
+def _set_progress_counters(progress: dict[str, Any], number: int) -> None:
     for part in ("total", "current"):
         progress[part] = dict.fromkeys(_COUNTERS, number)

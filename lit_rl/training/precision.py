@@ -54,14 +54,14 @@ def build_optimizer_with_masters(make: Callable[[Any], Optimizer], groups: list[
 
 def add_gradients_to_masters(optimizer: Any) -> None:
     """Add the gradients of weights to those of their masters: micro-batches are summed in float32."""
-    for parameter, master in masters_of(optimizer).items():
+    for parameter, master in fp32_masters(optimizer).items():
         if parameter.grad is not None:
             wide = parameter.grad.to(master.dtype)
             master.grad = wide if master.grad is None else master.grad.add_(wide)
             parameter.grad = None
 
 
-def masters_of(optimizer: Any) -> dict[nn.Parameter, nn.Parameter]:
+def fp32_masters(optimizer: Any) -> dict[nn.Parameter, nn.Parameter]:
     """Return the master of each narrow weight that an optimizer moves."""
     found: dict[nn.Parameter, nn.Parameter] = getattr(optimizer, _KEY, {})
     return found

@@ -12,7 +12,7 @@ from lit_rl.errors import UsageError
 Unit = Literal["rollout", "update"]
 
 
-class StepClock:
+class StepCounter:
     """Counts the training steps of a run: the x-axis of its curves, and its end.
 
     Args:

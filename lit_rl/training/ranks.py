@@ -300,8 +300,8 @@ def broadcast_from_rank_0(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, t
     This includes buffers, even those no checkpoint holds (rotary frequencies), and tied parameters stay tied. (Building
     on the meta device and calling ``reset_parameters`` gets both silently wrong.)
     """
-    device = device_of(mesh)
-    own = list(tensors_of_unit(unit))
+    device = device_of_mesh(mesh)
+    own = list(tensors_of_fsdp_unit(unit))
     kinds = [[(name, tensor.shape, tensor.dtype) for _, name, tensor in own]]
     mine = kinds[0]
     dist.broadcast_object_list(kinds, 0)
@@ -320,24 +320,24 @@ def broadcast_from_rank_0(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, t
         store[name] = filled[id(tensor)][1]
 
 
-def tensors_of_unit(unit: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
+def tensors_of_fsdp_unit(unit: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
     """Yield parameters, buffers and plain tensors of a unit, each with its dictionary and its name there."""
-    for module in modules_of_unit(unit):
+    for module in modules_of_fsdp_unit(unit):
         for store in (module._parameters, module._buffers, vars(module)):
             for name, value in store.items():
                 if isinstance(value, Tensor):
                     yield store, name, value
 
 
-def modules_of_unit(root: nn.Module) -> Iterator[nn.Module]:
+def modules_of_fsdp_unit(root: nn.Module) -> Iterator[nn.Module]:
     """Yield a unit and the modules below it that are in no other unit."""
     yield root
     for child in root.children():
         if not isinstance(child, FSDPModule):
-            yield from modules_of_unit(child)
+            yield from modules_of_fsdp_unit(child)
 
 
-def device_of(mesh: DeviceMesh) -> torch.device:
+def device_of_mesh(mesh: DeviceMesh) -> torch.device:
     """Return the device on which this rank computes with sharded weights, even if shards are in CPU memory."""
     return torch.device(torch.cuda.current_device() if mesh.device_type == "cuda" else mesh.device_type)
 

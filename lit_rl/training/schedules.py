@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, CyclicLR, ReduceLROnPlateau
 
 from lit_rl.errors import UsageError
-from lit_rl.training.progress import StepClock
+from lit_rl.training.progress import StepCounter
 
 Make = Callable[[Optimizer], Any]
 
@@ -31,19 +31,19 @@ _ENDED = 0.05
 _ROUNDING = 1e-9
 
 
-def plateau_measurements(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def plateau_states_to_load(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the part of the schedules' states in a checkpoint that is loaded: measurements, but no arguments."""
     return [{key: one[key] for key in MEASURED} for one in states if "num_bad_epochs" in one]
 
 
-def build_schedule_at_step(make: Make, optimizer: Optimizer, clock: StepClock) -> Any:
+def build_schedule_at_step(make: Make, optimizer: Optimizer, clock: StepCounter) -> Any:
     """Build a schedule and step it to where the run is, after checking how it continues until the run's end."""
     schedule, rates = _schedule_and_rate_history(make, optimizer, min(clock.limit or 0, _LOOKED_AHEAD))
     if isinstance(schedule, ReduceLROnPlateau):
         return None
     cycles = isinstance(schedule, CyclicLR | CosineAnnealingWarmRestarts)
     for of_group in zip(*rates, strict=True):
-        if fault := _fault_of_rates(of_group, clock, cycles=cycles):
+        if fault := _learning_rate_fault(of_group, clock, cycles=cycles):
             raise UsageError(f"update.lr_scheduler: {type(schedule).__name__} {fault}")
     return _schedule_and_rate_history(make, optimizer, clock.count)[0]
 
@@ -63,7 +63,7 @@ def _schedule_and_rate_history(make: Make, optimizer: Optimizer, steps: int) -> 
     return schedule, rates
 
 
-def _fault_of_rates(rates: Sequence[float], clock: StepClock, *, cycles: bool) -> str:
+def _learning_rate_fault(rates: Sequence[float], clock: StepCounter, *, cycles: bool) -> str:
     """Say what is wrong with the rates of one group, from the first step of the run to its last."""
     lowest = min(range(len(rates)), key=rates.__getitem__)
     if rates[lowest] < -_ROUNDING * max(rates):

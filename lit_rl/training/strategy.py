@@ -178,7 +178,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         weights = {n.removeprefix("state_dict."): size for n, size in saved.items() if n.startswith("state_dict.")}
         module.prepare_and_check_weights(weights)
         state = get_model_state_dict(module)
-        _read_state({"state_dict": state}, path)
+        _fill_state_from_checkpoint({"state_dict": state}, path)
         module.load_state_dict(state)
         for number, optimizer in enumerate(self.optimizers):
             # Read only moments that were saved; those of other parameters keep their initial values.
@@ -186,7 +186,7 @@ class FSDP2Strategy(ModelParallelStrategy):
             held: dict[str, Any] = get_optimizer_state_dict(self.model, optimizer)  # type: ignore[arg-type]
             known = {n for n in held["state"] if any(key.startswith(f"{name}.state.{n}.") for key in saved)}
             part = {"state": {n: held["state"][n] for n in known}, "param_groups": held["param_groups"]}
-            _read_state({name: part}, path)
+            _fill_state_from_checkpoint({name: part}, path)
             whole = {"state": {**held["state"], **part["state"]}, "param_groups": part["param_groups"]}
             set_optimizer_state_dict(self.model, optimizer, optim_state_dict=whole)  # type: ignore[arg-type]
             names = {parameter: n for n, parameter in module.named_parameters()}
@@ -207,7 +207,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         super().on_exception(exception)
 
 
-def _read_state(state: dict[str, Any], path: Path) -> None:
+def _fill_state_from_checkpoint(state: dict[str, Any], path: Path) -> None:
     try:
         load(state, checkpoint_id=path)
     except CheckpointException as error:  # a BaseException, which no caller catches

@@ -27,7 +27,7 @@ _NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _torch_was_first = False
 
 
-def wait_passively() -> None:
+def let_openmp_threads_sleep() -> None:
     """Make waiting OpenMP threads sleep, unless the user set how they wait.
 
     By default they spin; beside other work, each thread spins until another thread gets a core. All runtimes that torch

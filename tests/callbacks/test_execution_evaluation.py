@@ -22,7 +22,7 @@ from lit_rl.callbacks.completion_log import conversation_messages, row_as_markdo
 from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout, SingleTurn
-from lit_rl.training.progress import StepClock
+from lit_rl.training.progress import StepCounter
 from lit_rl.types import Judgement, Problem, Program, Sampling, StopReason
 
 P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
@@ -50,7 +50,7 @@ class Module:
         self.collector = SimpleNamespace(environment=SingleTurn())
         self.policy, self.rewards = SimpleNamespace(codec=SimpleNamespace(decode=None)), None
         self.logged: dict[str, float] = {}
-        self.clock = StepClock("rollout")
+        self.clock = StepCounter("rollout")
         self.clock.count = 7
 
     def log_dict(self, metrics: dict[str, float]) -> None:

@@ -27,7 +27,7 @@ from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.run_files.files import METRICS_FILE, RunWriter, read_lines, read_rollouts
 from lit_rl.run_files.records import RecordedRollout
-from lit_rl.training.progress import StepClock
+from lit_rl.training.progress import StepCounter
 from lit_rl.types import Experience, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -59,7 +59,7 @@ def record_by_hand(folder: Path, texts: list[str], outcomes: list[Outcome], **op
     advantages = torch.arange(completions.completion_ids.numel()).view(completions.completion_ids.shape) / 3
     experience = Experience(completions, rewards.rewards, rewards.valid, advantages)
     codec = SimpleNamespace(decode=lambda *_: ("", ()))
-    clock = StepClock("rollout")
+    clock = StepCounter("rollout")
     clock.count = 1
     module = SimpleNamespace(clock=clock, policy=SimpleNamespace(codec=codec), trace=SimpleNamespace(recorded={}))
     trainer = SimpleNamespace(world_size=1, is_global_zero=True)

@@ -17,7 +17,7 @@ from lit_rl.data.contests.contest_tests import (
 )
 from lit_rl.execution.checks import CallTests, Checker, StdioTests
 from lit_rl.execution.interface import Verdict
-from lit_rl.execution.judging.calls import Answers, matches
+from lit_rl.execution.judging.calls import CallAnswers, value_matches
 from lit_rl.execution.wire import plain
 
 STDIN = [ContestTest("1 2\n", "3\n")]
@@ -79,14 +79,14 @@ def test_checks_are_calls_or_stdio():
 def test_a_tuple_is_taken_for_the_list_that_json_stores_at_any_depth():
     tests = normalise_tests([{"input": "1", "output": "[[1, 2], [3]]", "fn_name": "pairs"}])
     check = build_contest_check(tests, 6.0, in_class=False)
-    assert matches(((1, 2), [3]), check.cases[0][1], check)
-    assert not matches(((1, 2), (4,)), check.cases[0][1], check)
-    assert not matches(({1, 2}, [3]), check.cases[0][1], check)
+    assert value_matches(((1, 2), [3]), check.cases[0][1], check)
+    assert not value_matches(((1, 2), (4,)), check.cases[0][1], check)
+    assert not value_matches(({1, 2}, [3]), check.cases[0][1], check)
 
 
 def passes(value, stored):
     check = build_contest_check(normalise_tests({"fn_name": "f", **stored}), 6.0, in_class=False)
-    answers = Answers(f"{{}}\n{plain.dumps(value)}\n".encode(), 1, None, lambda _: Verdict.EXCEPTION)
+    answers = CallAnswers(f"{{}}\n{plain.dumps(value)}\n".encode(), 1, None, lambda _: Verdict.EXCEPTION)
     return answers.verdicts_of_calls(check)[0] is Verdict.PASSED
 
 

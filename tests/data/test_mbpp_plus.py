@@ -8,7 +8,7 @@ import pytest
 from lit_rl.data.mbpp_plus import check_from_test_source, comparing_test_source
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.interface import wall_limit
-from lit_rl.execution.judging.calls import matches
+from lit_rl.execution.judging.calls import value_matches
 
 
 def check_of(test: str):
@@ -96,7 +96,7 @@ ANSWERS = [
 @pytest.mark.parametrize(("value", "expected", "atol", "passes"), ANSWERS)
 def test_answers_are_close_as_evalplus_has_it(value, expected, atol, passes):
     written_out = CallTests((((), expected),), "f", tolerance=atol, as_evalplus=True)
-    assert matches(value, expected, written_out) is passes
+    assert value_matches(value, expected, written_out) is passes
     reference = f"from math import inf, nan\ndef f():\n    return {expected!r}\n"
     with nullcontext() if passes else pytest.raises(AssertionError):
         check_of(comparing_test_source(reference, "f", [[]], atol))(lambda: value)

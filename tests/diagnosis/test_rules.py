@@ -24,7 +24,7 @@ from lit_rl.reports.diagnosis.rules import sampler_gap, still_weights
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.training.progress import StepClock
+from lit_rl.training.progress import StepCounter
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
 P, W, S = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.SYNTAX_ERROR
@@ -86,7 +86,7 @@ def diagnose(
     callback = Diagnostics(10, **options)
     module: Any = SimpleNamespace(
         policy=SimpleNamespace(version=0, parameters=lambda: (), codec=SimpleNamespace(decode=letters)),
-        clock=StepClock("rollout"),
+        clock=StepCounter("rollout"),
         sampling=Sampling(),
         collector=SimpleNamespace(settings=RolloutConfig()),
         update=UpdateConfig(),

@@ -6,7 +6,7 @@
 from dataclasses import dataclass, field
 from textwrap import indent
 
-from lit_rl.execution.program import Wanted
+from lit_rl.execution.program import WantedProgram
 
 ANSWER = "def add(a, b):\n    return a + b\n"
 OLD = "def add(a, b):\n    return a - b\n"
@@ -36,7 +36,7 @@ class Shape:
     name: str
     text: str
     expected: str | None = ANSWER
-    wanted: Wanted = field(default=Wanted(entry_point="add"))
+    wanted: WantedProgram = field(default=WantedProgram(entry_point="add"))
 
 
 def py(source: str, tag: str = "python", mark: str = "```") -> str:
@@ -45,9 +45,9 @@ def py(source: str, tag: str = "python", mark: str = "```") -> str:
     return f"{mark}{tag}\n{source}{mark}\n"
 
 
-COMPLETION = Wanted(entry_point="add", prefix=PROMPT)
-PROGRAM = Wanted()
-C = Wanted("c", "main")
+COMPLETION = WantedProgram(entry_point="add", prefix=PROMPT)
+PROGRAM = WantedProgram()
+C = WantedProgram("c", "main")
 
 SHAPES = (
     # Where the answer stands among other blocks.
@@ -70,7 +70,9 @@ SHAPES = (
     ),
     Shape("a lambda", f"{py('add = lambda a, b: a + b')}\n{py(USAGE)}", "add = lambda a, b: a + b\n"),
     Shape("defined under if", f"{py(UNDER_IF)}\n{py(USAGE)}", UNDER_IF),
-    Shape("a class", f"{py(CLASS)}\n{py('print(Solution().add(1, 2))')}", CLASS, Wanted(entry_point="Solution.add")),
+    Shape(
+        "a class", f"{py(CLASS)}\n{py('print(Solution().add(1, 2))')}", CLASS, WantedProgram(entry_point="Solution.add")
+    ),
     Shape(
         "a whole program: the last of the language",
         f"{py('print(1)')}\n{py('print(2)')}\n{py('2', '')}",

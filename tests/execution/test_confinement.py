@@ -168,7 +168,7 @@ def test_tasks_are_limited_by_worker_only_where_the_kernel_counts_them_so(monkey
     ):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
         monkeypatch.setattr(os, "uname", lambda release=release: SimpleNamespace(release=release))
-        assert limits.tasks_are_counted_alone(namespaces) is alone, (release, user, namespaces)
+        assert limits.are_threads_counted_alone(namespaces) is alone, (release, user, namespaces)
 
 
 NAMESPACES = pytest.mark.parametrize("namespaces", [True, False])
@@ -176,7 +176,7 @@ NAMESPACES = pytest.mark.parametrize("namespaces", [True, False])
 
 @NAMESPACES
 def test_a_build_signals_its_own_processes_where_it_can_reach_no_others(boxed_at, namespaces):
-    if not namespaces and landlock.abi_version() < 6:
+    if not namespaces and landlock.landlock_abi_version() < 6:
         pytest.skip("this kernel's Landlock does not guard signals")
     assert boxed_at("sleep 50 & kill $! && wait; echo killed", namespaces=namespaces).log.strip() == "killed"
 

@@ -12,7 +12,7 @@ from support.toolchains import need
 from lit_rl.errors import ArgumentError
 from lit_rl.execution import CallTests, FailedCase
 from lit_rl.execution.judging import driven_calls
-from lit_rl.execution.judging.compiling import _CACHE_BYTES, Compiled, Compiler
+from lit_rl.execution.judging.compiling import _CACHE_BYTES, CompiledProgram, Compiler
 from lit_rl.execution.languages import LANGUAGES as ALL_LANGUAGES
 
 LANGUAGES = slow_but(("javascript",), [name for name in ALL_LANGUAGES if name != "python"])
@@ -367,5 +367,5 @@ def test_blanks_in_a_declaration_of_c_are_read_once():
 def test_a_binary_that_fills_the_cache_alone_is_kept(monkeypatch):
     compiler = Compiler(None, None)
     for name, size in (("a", 9), ("b", _CACHE_BYTES), ("c", 9)):
-        monkeypatch.setattr(compiler, "_compile", lambda *_, size=size: Compiled(bytes(size)))
+        monkeypatch.setattr(compiler, "_compile", lambda *_, size=size: CompiledProgram(bytes(size)))
         assert len(compiler.compile({"f.c": name}, "c").binary) == size

@@ -8,7 +8,7 @@ from support.named_jobs import judge_named, not_among
 
 from lit_rl.execution import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
-from lit_rl.execution.judging.graded import result_or_none
+from lit_rl.execution.judging.graded import grader_result_or_none
 
 ADDS_ONE = "def f(x): return x + 1"
 LOOPED = "for x in (1, 2):\n    assert f(x) == x + 1\n"
@@ -86,8 +86,10 @@ def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
         return b'...\n{"kind": "%s", "number": 3, "secret": "%s"}\n' % (kind.encode(), secret.encode())
 
     good, bad, killed = STATUSES["passed"] << 8, STATUSES["failed"] << 8, 9
-    assert result_or_none(line("passed"), good, "s")["number"] == 3
-    assert result_or_none(line("failed") + b"..f", killed, "s")["kind"] == "failed", "a later test ran into a limit"
+    assert grader_result_or_none(line("passed"), good, "s")["number"] == 3
+    assert grader_result_or_none(line("failed") + b"..f", killed, "s")["kind"] == "failed", (
+        "a later test ran into a limit"
+    )
     for content, status in (
         (line("ended"), killed),
         (line("faulty"), killed),
@@ -108,7 +110,7 @@ def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
         (b"", good),
         (line("other"), good),
     ):
-        assert result_or_none(content, status, "s") is None, (content, status)
+        assert grader_result_or_none(content, status, "s") is None, (content, status)
     assert os.WIFEXITED(good) and len(set(STATUSES.values())) == len(STATUSES)
 
 

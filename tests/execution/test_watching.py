@@ -7,7 +7,7 @@ from support.slow_cases import slow_but
 
 from lit_rl.execution import Sandbox, StdioTests, Verdict
 from lit_rl.execution.judging.supervising import watching
-from lit_rl.execution.judging.supervising.watching import SleepTotal, Watch
+from lit_rl.execution.judging.supervising.watching import JobWatch, SleepTotal
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, OUT_OF_WALL
 
 
@@ -18,13 +18,13 @@ class Machine:
         self.now = self.cpu = 0.0
         self.waited = [0.0] * num_threads
         monkeypatch.setattr(watching.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(watching._Clocks, "_cpu_now", lambda clocks: self.cpu)
-        monkeypatch.setattr(watching._Clocks, "_waited_by_thread", lambda clocks: dict(enumerate(self.waited)))
+        monkeypatch.setattr(watching._ProcessClocks, "_cpu_now", lambda clocks: self.cpu)
+        monkeypatch.setattr(watching._ProcessClocks, "_waited_by_thread", lambda clocks: dict(enumerate(self.waited)))
 
     def verdict_of(self, ran, waited, seconds=1000.0, look=0.05, limit=2.0, row=None):
         """Ends of a job: each look finds ``ran`` CPU seconds more and, of each thread, seconds waited."""
         num_looks, until = 0, self.now + seconds
-        watch = Watch(limit, 1, None, 1 << 30, row)
+        watch = JobWatch(limit, 1, None, 1 << 30, row)
         watch.begin([])
         while self.now < until:
             self.now += look
@@ -104,7 +104,7 @@ def test_waiting_is_credited_up_to_a_hundred_times_the_seconds_used(monkeypatch)
 def test_cores_used_at_once_are_not_saved_for_later_sleep(monkeypatch):
     """Four threads on four cores for half a second, then sleep. Within one window, a second, time is one."""
     machine = Machine(monkeypatch, 4)
-    watch = Watch(2.0, 1, None, 1 << 30)
+    watch = JobWatch(2.0, 1, None, 1 << 30)
     watch.begin([])
     while (cause := watch.exceeded_limit()) is None:
         machine.now += LOOK

@@ -13,7 +13,7 @@ import pytest
 from suites import children
 
 from lit_rl.execution import Sandbox, StdioTests
-from lit_rl.execution.confinement.landlock import abi_version
+from lit_rl.execution.confinement.landlock import landlock_abi_version
 from lit_rl.execution.zygote import work_folder
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
@@ -21,9 +21,9 @@ ROOT = Path(__file__).parent.parent.parent
 # Kernels 5.13 to 5.18 know Landlock only in its first version, where moving between folders is always refused.
 FIRST_LANDLOCK = """
 from lit_rl.execution.confinement import kernel, landlock
-landlock.abi_version = lambda: 1
+landlock.landlock_abi_version = lambda: 1
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-landlock.restrict_self([(folder, landlock.WORK), ("/usr", landlock.READ), ("/lib", landlock.READ)])
+landlock.restrict_file_access([(folder, landlock.WORK), ("/usr", landlock.READ), ("/lib", landlock.READ)])
 """
 
 
@@ -74,7 +74,7 @@ IMPORTS = "from test_work_folder import fill, deep\nfrom lit_rl.execution.zygote
 
 @pytest.mark.parametrize("rules", ["", FIRST_LANDLOCK])
 def test_any_content_is_removed(tmp_path, rules):
-    if rules and not abi_version():
+    if rules and not landlock_abi_version():
         pytest.skip("this kernel has no Landlock")
     run(IMPORTS + "fill(folder)\n" + rules + "os.chdir('/')\nempty_folder(folder)\n", tmp_path)
     assert os.listdir(tmp_path) == []

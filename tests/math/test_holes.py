@@ -19,7 +19,7 @@ from lit_rl.math import (
     reward_to_go,
 )
 from lit_rl.math.advantages import GAE
-from lit_rl.math.masking import AggregateMode, end_columns, last_token_mask
+from lit_rl.math.masking import AggregateMode, end_column_per_row, last_token_mask
 
 N, T = 5, 9
 FILLED = torch.tensor([9, 4, 1, 6, 0])
@@ -99,9 +99,9 @@ def test_losses_and_their_denominator_are_those_without_the_holes(mode: Aggregat
 def test_last_tokens_and_ends_go_by_position() -> None:
     mask = torch.tensor([[True, False, False, True, False], [False, True, False, False, False], [False] * 5])
     assert last_token_mask(mask).nonzero().tolist() == [[0, 3], [1, 1]]
-    assert end_columns(mask).tolist() == [4, 2, 0]
-    assert end_columns(torch.ones(2, 3).bool()).tolist() == [3, 3]
+    assert end_column_per_row(mask).tolist() == [4, 2, 0]
+    assert end_column_per_row(torch.ones(2, 3).bool()).tolist() == [3, 3]
     assert (
-        end_columns(torch.zeros(2, 0).bool()).tolist() == [0, 0]
-        and end_columns(torch.zeros(0, 3).bool()).tolist() == []
+        end_column_per_row(torch.zeros(2, 0).bool()).tolist() == [0, 0]
+        and end_column_per_row(torch.zeros(0, 3).bool()).tolist() == []
     )

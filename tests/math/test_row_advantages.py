@@ -48,9 +48,9 @@ def test_a_group_of_one_says_nothing_and_is_refused_for_training() -> None:
         assert over(kind, torch.ones(3, 1)).tolist() == [[0.0]] * 3
         message = f"baseline {type(kind).__name__} compares .*: num_samples must be 2 or more, got 1"
         with pytest.raises(ValueError, match=message):
-            kind.require_samples(1, "baseline")
-        kind.require_samples(2, "baseline")
-    BatchMean().require_samples(1, "baseline")
+            kind.require_enough_samples(1, "baseline")
+        kind.require_enough_samples(2, "baseline")
+    BatchMean().require_enough_samples(1, "baseline")
 
 
 @pytest.mark.parametrize("reward", [0.7, 0.1, 1 / 3, 1e-8, 123456.7, -0.3])

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from lit_rl.execution import CallTests, ReferenceText
-from lit_rl.models.codecs.text_codec import RewritesHistoryError, TextCodec
+from lit_rl.models.codecs.text_codec import TemplateRewritesHistoryError, TextCodec
 from lit_rl.rollout import find_program
 from lit_rl.types import Problem, StopReason
 
@@ -137,7 +137,7 @@ def test_white_space_before_the_end_token_is_the_templates_own() -> None:
 def test_a_template_that_rewrites_history_is_refused_when_a_second_turn_is_asked_for(template: str, begin: Any) -> None:
     of, problem = codec(template), Problem("p", begin, ReferenceText(""))
     assert of.encode(problem)  # one turn is no matter
-    with pytest.raises(RewritesHistoryError):
+    with pytest.raises(TemplateRewritesHistoryError):
         of.encode_message(problem, (), StopReason.EOS, "no")
     if template == MOVES_SYSTEM:
         of.encode_message(Problem("p", (USER,), ReferenceText("")), (), StopReason.EOS, "no")

@@ -18,7 +18,7 @@ from support.tiny_models import loaded
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.family import UnsupportedModelError
-from lit_rl.models.probe import check_sampling_agrees
+from lit_rl.models.probe import check_sampling_matches_training
 from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions, Problem
 
@@ -42,7 +42,7 @@ def probed(family: str, tokenizer: str, lora: bool = False) -> CausalLM:
         for parameter in policy.parameters():
             noise = SIZE * torch.randn(parameter.shape, generator=generator)
             parameter.copy_(noise if parameter.dim() > 1 else parameter + noise)
-    check_sampling_agrees(policy.model)
+    check_sampling_matches_training(policy.model)
     return policy
 
 

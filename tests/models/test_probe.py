@@ -13,7 +13,7 @@ from lit_rl.errors import ArgumentError
 from lit_rl.math.linear_head import LinearHead
 from lit_rl.models import CausalLM, LoRA, decoding, probe
 from lit_rl.models.decoding import Decoding
-from lit_rl.models.family import UnsupportedModelError, check_projection, decoder_of, output_projection
+from lit_rl.models.family import UnsupportedModelError, check_output_projection, decoder_of, output_projection
 
 GPT2 = config_of("gpt2")
 
@@ -46,7 +46,7 @@ def test_wrong_positions_after_rows_left_the_batch_are_noticed(
         policy.model.transformer.wpe.weight.mul_(10)
     monkeypatch.setattr(probe, "_PROMPT_TOKENS", (11, 3))
     with pytest.raises(UnsupportedModelError, match="sampling from a cache"):
-        probe.check_sampling_agrees(policy.model)
+        probe.check_sampling_matches_training(policy.model)
 
 
 def test_a_tokenizer_larger_than_the_embedding_is_refused(byte_tokenizer: str) -> None:
@@ -86,14 +86,14 @@ def model_of(tokenizer: str, config: dict[str, Any], **options: Any) -> Any:
 def test_logits_that_nobody_knows_how_to_make_are_refused(byte_tokenizer: str, dtype: str) -> None:
     """A tenth more is past rounding, in bfloat16 too."""
     model = model_of(byte_tokenizer, TINY_QWEN2, dtype=dtype)
-    check_projection(model)
+    check_output_projection(model)
 
     def scaled(module: Any, args: Any, output: Any) -> None:
         output.logits = output.logits * 1.1
 
     model.register_forward_hook(scaled)
     with pytest.raises(UnsupportedModelError, match=r"not its output matrix times .*lit_rl\.models\.family"):
-        check_projection(model)
+        check_output_projection(model)
 
 
 def test_a_policy_with_unknown_logits_does_not_load_even_without_a_probe(byte_tokenizer: str) -> None:

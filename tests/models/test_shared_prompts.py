@@ -17,12 +17,12 @@ from lit_rl.engines import Generation, InProcess, Request
 from lit_rl.models import CausalLM, LoRA, padding
 from lit_rl.models.critic import ValueHead, values_and_tail_values
 from lit_rl.models.decoding import Decoding, PromptGroups, SharedDecoding
-from lit_rl.models.family import relative_gap
+from lit_rl.models.family import relative_logit_gap
 from lit_rl.models.padding import (
     can_share_prompts,
-    completion_states,
-    expand_to_rows,
+    completion_hidden_states,
     pad_left,
+    prompts_to_rows,
 )
 from lit_rl.models.probe import can_decode_from_shared_prompts, logits_while_decoding, probe_ids_and_mask
 from lit_rl.modules.minibatches import divide_into_microbatches
@@ -51,7 +51,7 @@ def everything(policy: CausalLM, done: Completions, share: bool) -> tuple[torch.
     head = ValueHead(32, torch.float64)
     torch.nn.init.constant_(head.weight, 0.3)
     logprobs, entropy = policy(done, 0.7, True)
-    values, tails = values_and_tail_values(completion_states(policy.model, done, share=share), head, done)
+    values, tails = values_and_tail_values(completion_hidden_states(policy.model, done, share=share), head, done)
     found = torch.cat([logprobs[done.completion_mask], entropy[done.completion_mask]])
     found = torch.cat([found, values[done.completion_mask], tails])
     learning = [p for p in policy.parameters() if p.requires_grad]
@@ -119,9 +119,9 @@ def test_a_cache_that_loses_the_gradient_is_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
     policy = moved(byte_tokenizer, dtype=dtype)
-    update = padding._RecordingCache.update
+    update = padding._PromptCache.update
     assert can_share_prompts(policy.model)
-    monkeypatch.setattr(padding._RecordingCache, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
+    monkeypatch.setattr(padding._PromptCache, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
     assert not can_share_prompts(policy.model)
 
 
@@ -159,7 +159,7 @@ def test_rows_add_to_their_prompts_gradient_in_the_same_order_every_time() -> No
     prompt_of_row, upstream = torch.arange(64) % 4, torch.randn(64, 8, 64, 32, generator=generator)
     torch.set_num_threads(2)
     try:
-        found = [torch.autograd.grad(expand_to_rows(prompts, prompt_of_row), prompts, upstream)[0] for _ in range(5)]
+        found = [torch.autograd.grad(prompts_to_rows(prompts, prompt_of_row), prompts, upstream)[0] for _ in range(5)]
     finally:
         torch.set_num_threads(1)
     assert all(torch.equal(one, found[0]) for one in found)
@@ -267,7 +267,7 @@ def test_rounding_in_bfloat16_does_not_end_the_sharing_of_prompts(byte_tokenizer
     policy.model.bfloat16()
     tried = probe_ids_and_mask(policy.model)
     plain, shared = (logits_while_decoding(kind(policy.model), *tried) for kind in (Decoding, SharedDecoding))
-    assert 0.04 < relative_gap(shared, plain) < 0.08
+    assert 0.04 < relative_logit_gap(shared, plain) < 0.08
     assert can_decode_from_shared_prompts(policy.model) and can_share_prompts(policy.model)
 
 

@@ -22,7 +22,7 @@ from lit_rl.engines.engine import EngineError
 from lit_rl.engines.weight_export import (
     adapter_weights,
     full_weights,
-    gather_and_write,
+    gather_and_write_weights,
     language_model_to_copy,
     write_adapter,
 )
@@ -171,7 +171,7 @@ def test_a_rank_that_cannot_write_gathers_to_the_end_and_fails(fault: type[Excep
         raise fault("no space left on device")
 
     with pytest.raises(EngineError, match=r"could not be written to place \(no space.*: set TMPDIR"):
-        gather_and_write(weights(), Path("place"), write, "set TMPDIR")
+        gather_and_write_weights(weights(), Path("place"), write, "set TMPDIR")
     assert gathered == [0, 1, 2], "other ranks would wait for this one"
 
 

@@ -71,7 +71,7 @@ def test_a_failure_is_decided_where_the_program_can_no_longer_pass(
     for mode, expected in (("all", written), ("fraction", None), ("graded", None)):
         rewards = Composite([TestsReward(mode=mode)])(completions, [judged(text, outcome)])
         assert rewards.credit[0].min() < 0, "the failing line is blamed, wherever that is decided"
-        index = (rewards.decided[0] < 0).nonzero().item()
+        index = (rewards.credit_at_decision[0] < 0).nonzero().item()
         assert index == (len(text) if expected is None else len(expected) - 1), mode
 
 

@@ -23,7 +23,7 @@ from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.math.divergences import JSD, SampledReverseKL
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.modules import Distillation, DistillationConfig, RolloutModule
 from lit_rl.modules.minibatches import Minibatch
 from lit_rl.rollout import Hindsight, Rollout
@@ -190,7 +190,7 @@ def shown_prompts(hindsight: Hindsight, policy: CausalLM, sandbox: Sandbox, said
     )
     sampling = Sampling(num_samples=len(said), max_tokens=60)
     pending = sample_rows(
-        policy, Scripted([[text] for text in said]), sandbox, [problem], sampling, StreamKey(0, "t", 0)
+        policy, Scripted([[text] for text in said]), sandbox, [problem], sampling, RandomKey(0, "t", 0)
     )
     rollout = pending.finish()
     view, shown = hindsight.teacher_inputs(rollout, policy.codec, sandbox)

@@ -243,7 +243,7 @@ def expect(
             totals[-1] += critic(values, rows)
             values = descended(lambda at, rows=rows: critic(at, rows), values)
     assert close(module.policy.weights, table)
-    assert len(module.updates) == module.update.steps and max(kls) > 1e-6
+    assert len(module.updates) == module.update.steps_per_rollout and max(kls) > 1e-6
     assert logged["loss"] == pytest.approx(mean(totals), rel=1e-5)
     assert logged["policy/loss"] == pytest.approx(mean(per_token), rel=1e-5)
     assert logged["policy/approximate_kl"] == pytest.approx(mean(kls), rel=1e-5)

@@ -188,7 +188,7 @@ def test_the_engine_is_told_of_every_update_and_the_policy_counts_them(make_modu
     told: list[int] = []
 
     class Told(InProcess):
-        def mark_stale(self) -> None:
+        def mark_weights_stale(self) -> None:
             told.append(module.policy.version)
 
     module = make_module(engine=Told(), epochs=2, minibatches=2, max_rollouts=2)

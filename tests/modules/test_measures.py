@@ -22,7 +22,7 @@ from lit_rl.data import CorridorPolicy
 from lit_rl.engines import Engine, InProcess
 from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.math.losses import TruncatedWeights
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.modules import Objective, RolloutConfig, RolloutModule
 from lit_rl.reports.summary import add_entropy_estimate, metrics_of_rollout
 from lit_rl.rewards.term import RewardOutput, RewardTerm
@@ -32,7 +32,7 @@ from lit_rl.rollout.sampler_check import (
     SamplerCheck,
     SamplerMismatchError,
     add_effective_sample_size,
-    add_mismatch,
+    add_sampler_mismatch,
 )
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
@@ -92,7 +92,7 @@ def test_the_entropy_is_that_at_the_temperature_that_samples() -> None:
     policy = CorridorPolicy(num_cells=2)
     policy.weights = torch.nn.Embedding.from_pretrained(torch.tensor([[0.0, 0.0], [1.5, 0.0], [0.5, 0.0]]))
     means = Means()
-    add_entropy_estimate(means, policy, rows_of([[2, 2]], [[[1, 1]]]), 0.5, StreamKey(0, "entropy", 0))
+    add_entropy_estimate(means, policy, rows_of([[2, 2]], [[[1, 1]]]), 0.5, RandomKey(0, "entropy", 0))
     shares = [1 / (1 + math.exp(-logit)) for logit in (1.0, 3.0)]
     expected = [-p * math.log(p) - (1 - p) * math.log(1 - p) for p in shares]
     assert means.reduce(torch.device("cpu"))["policy/entropy"] == pytest.approx(sum(expected) / 2)
@@ -152,7 +152,7 @@ def test_gap_ratio_and_effective_size_by_hand() -> None:
     """Ratios 4, 1/2 and 1; the fourth token does not count. (5.5)^2 / (3 * 17.25)."""
     means, mask = Means(), torch.tensor([[True, True], [True, False]])
     trainer = torch.tensor([[0.8, 0.1], [0.3, 0.9]]).log()
-    add_mismatch(means, trainer, torch.tensor([[0.2, 0.2], [0.3, 0.1]]).log(), mask)
+    add_sampler_mismatch(means, trainer, torch.tensor([[0.2, 0.2], [0.3, 0.1]]).log(), mask)
     found = add_effective_sample_size(means.reduce(torch.device("cpu")))
     assert found.keys() == NAMES
     gaps = [math.log(2), 2 * math.log(2)]

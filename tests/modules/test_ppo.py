@@ -77,7 +77,7 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
     base = loaded(byte_tokenizer, dtype="float64")
     with eval_mode(policy, base), torch.no_grad():
         problems = module.trainer.datamodule.problems("train")[:2]  # type: ignore[attr-defined]
-        done = base.codec.as_completions(problems, ["abc", "d"])
+        done = base.codec.completions_from_texts(problems, ["abc", "d"])
         assert torch.allclose(policy.make_reference().logprobs(done), base.logprobs(done), atol=1e-12)
         assert not torch.allclose(policy.logprobs(done), base.logprobs(done), atol=1e-12)
 
@@ -130,14 +130,14 @@ def test_a_head_beside_adapters_is_float32_on_a_narrower_trunk(make_module: Make
         policy.load()
         critic.load(policy)
         assert critic.head.weight.dtype is torch.float32
-        values, tails = critic(policy.codec.as_completions(Words().load_problems("train")[:2], ["abc", "d"]))
+        values, tails = critic(policy.codec.completions_from_texts(Words().load_problems("train")[:2], ["abc", "d"]))
         assert values.dtype is tails.dtype is torch.float32
 
 
 def test_a_value_is_read_before_its_token_and_the_tail_after_the_last_one(byte_tokenizer: str) -> None:
     """Item 26: hidden state s of row i is the number 100 i + s, and the head hands it on."""
     policy = loaded(byte_tokenizer)
-    rows = policy.codec.as_completions([Problem(p, p, TokenTarget()) for p in ("abc", "a")], ["xyzw", "x"])
+    rows = policy.codec.completions_from_texts([Problem(p, p, TokenTarget()) for p in ("abc", "a")], ["xyzw", "x"])
     num_prompt, num_tokens = rows.prompt_ids.shape[1], rows.completion_ids.shape[1]
     assert (num_prompt, num_tokens, rows.lengths.tolist()) == (3, 5, [5, 2])
     state = 100 * torch.arange(2)[:, None] + torch.arange(num_prompt + num_tokens)

@@ -15,7 +15,7 @@ from support.two_turns import rows_of
 
 from lit_rl.execution import Outcome, TokenTarget, Verdict
 from lit_rl.models.padding import pad_left
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
@@ -34,7 +34,7 @@ class Verdicts(GRPO):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.calls: list[list[str]] = []
-        self.keys: list[StreamKey] = []
+        self.keys: list[RandomKey] = []
         self._sample = self.collector.collect
         self.collector.collect = self.sample  # type: ignore[method-assign]
 
@@ -103,10 +103,10 @@ def test_resampling_ends_when_no_problem_is_left(make_module: Make, tmp_path: Pa
 def test_each_attempt_and_each_rollout_draws_numbers_of_its_own(
     make_module: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders: list[StreamKey] = []
+    orders: list[RandomKey] = []
 
     class Fresh(FreshProblems):
-        def __init__(self, problems: Any, batch: Any, key: StreamKey, rank: int) -> None:
+        def __init__(self, problems: Any, batch: Any, key: RandomKey, rank: int) -> None:
             orders.append(key)
             super().__init__(problems, batch, key, rank)
 
@@ -124,7 +124,7 @@ def test_ranks_draw_different_fresh_problems(monkeypatch: pytest.MonkeyPatch) ->
     for rank, wanted in ((0, (2, 1)), (1, (3, 1))):
         answers = iter([[[problem.task_id for problem in batch] for batch in batches], [[2], [3]], [[1], [1]]])
         monkeypatch.setattr("lit_rl.rollout.resampling.gather_over_ranks", lambda value, answers=answers: next(answers))
-        fresh = FreshProblems(problems, batches[rank], StreamKey(0, "resample", 0), rank)
+        fresh = FreshProblems(problems, batches[rank], RandomKey(0, "resample", 0), rank)
         drawn += [problem.task_id for count in wanted for problem in fresh.take(count)]
     assert sorted(drawn, key=int) == [f"{i}" for i in range(5, 12)]
 

@@ -33,7 +33,7 @@ from lit_rl.math.losses import (
     Unclipped,
 )
 from lit_rl.models import SeparateCritic
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.modules import GRPO, PPO, Objective, RolloutConfig, RolloutModule, UpdateConfig
 from lit_rl.rollout import Rollout
 from lit_rl.types import Experience, Problem, Sampling
@@ -71,7 +71,7 @@ class Collects(GRPO):
 
     def write_twice(self, problems: Sequence[Problem], *args: Any) -> Any:
         pending = self.ahead(problems, *args)
-        plain = self.ahead(problems, self.sampling, StreamKey(self.seed, "train", len(self.plain)))
+        plain = self.ahead(problems, self.sampling, RandomKey(self.seed, "train", len(self.plain)))
         self.plain.append(plain.completions())
         return pending
 

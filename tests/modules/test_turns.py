@@ -17,9 +17,9 @@ from torch import Tensor
 
 from lit_rl.data.toys.toy_models import CorridorCritic
 from lit_rl.models import CausalLM, SeparateCritic
-from lit_rl.models.codecs.text_codec import RewritesHistoryError
+from lit_rl.models.codecs.text_codec import TemplateRewritesHistoryError
 from lit_rl.models.critic import ValueHead, values_and_tail_values
-from lit_rl.models.padding import completion_states
+from lit_rl.models.padding import completion_hidden_states
 from lit_rl.modules import GRPO, RolloutConfig, RolloutModule
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
@@ -49,7 +49,7 @@ def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(byte
     torch.nn.init.normal_(head.weight)
 
     def values(part: Completions) -> tuple[Tensor, Tensor]:
-        return values_and_tail_values(completion_states(policy.model, part), head, part)
+        return values_and_tail_values(completion_hidden_states(policy.model, part), head, part)
 
     with torch.no_grad():
         logprobs, entropy = policy(rows, 0.7, True)
@@ -157,6 +157,6 @@ def test_a_template_that_rewrites_history_is_refused_before_the_first_rollout(
     settings: dict[str, Any] = {"sampling": Sampling(num_samples=2, max_tokens=2), "max_rollouts": 2}
     module = GRPO(policy, [EvenBytes()], collect=RolloutConfig(environment=AsksAgain("")), **settings)
     data = train(batch_size=2, validation_tasks=[Chats()])
-    with pytest.raises(RewritesHistoryError):
+    with pytest.raises(TemplateRewritesHistoryError):
         fit(module, tmp_path, data=data, limit_val_batches=1, val_check_interval=2, check_val_every_n_epoch=None)
     assert module.clock.count == 0

@@ -35,7 +35,7 @@ def places(start: int | None = None, end: int = 0) -> TokenCredit:
 
 
 def credit(places: TokenCredit, scores: list[tuple[float, TermScore]]) -> list[float]:
-    return places.split_scores(scores)[0].tolist()
+    return places.spread_scores(scores)[0].tolist()
 
 
 def flagged(places: TokenCredit, start: int, end: int) -> list[int]:
@@ -96,7 +96,7 @@ def test_only_the_last_turn_is_flagged_and_gets_the_rest() -> None:
     mask = (True, False, False, *MASK)
     last = of(TOKENS, mask, Program("", 2, 8), start=3)
     assert flagged(last, 3, 5) == [4, 5]
-    on_tokens, decided = last.split_scores([(1.0, TermScore(-1.0, (Span(0, 2, -0.4),)))])
+    on_tokens, decided = last.spread_scores([(1.0, TermScore(-1.0, (Span(0, 2, -0.4),)))])
     assert on_tokens.tolist() == pytest.approx([0, 0, 0, -0.4, -0.2, -0.2, -0.2, 0, 0])
     assert decided.tolist() == pytest.approx([0, 0, 0, 0, -0.4, 0, 0, 0, 0])
     without = of(TOKENS, mask, start=3)
@@ -123,7 +123,7 @@ def test_a_place_in_the_program_is_found_in_the_completion(marked: str, prefix: 
     places = SourceMap(text, program)
     assert places.known
     begin = len(program.source.partition("wrong")[0].encode())
-    span = places.span(begin, begin + len("wrong"), -1.0)
+    span = places.text_span(begin, begin + len("wrong"), -1.0)
     assert span is not None
     first = len(marked.partition("⟪")[0].encode())
     assert (span.start, span.end) == (first, first + len("wrong"))
@@ -139,7 +139,7 @@ def test_nothing_of_the_prefix_has_a_place() -> None:
     program = find_program(problem(program_prefix="import math\n"), text)
     assert program is not None
     assert SourceMap(text, program).line_reward_span(1, -1.0) is None
-    assert SourceMap(text, program).span(0, len("import math\n"), -1.0) is None
+    assert SourceMap(text, program).text_span(0, len("import math\n"), -1.0) is None
 
 
 @dataclass(frozen=True)

@@ -55,14 +55,14 @@ def test_a_failed_term_makes_the_row_invalid_not_zero() -> None:
 
 
 def test_rewards_are_put_on_tokens_once_and_only_if_somebody_reads_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, split = list[TokenCredit](), TokenCredit.split_scores
-    monkeypatch.setattr(TokenCredit, "split_scores", lambda row, scores: (rows.append(row), split(row, scores))[1])
+    rows, split = list[TokenCredit](), TokenCredit.spread_scores
+    monkeypatch.setattr(TokenCredit, "spread_scores", lambda row, scores: (rows.append(row), split(row, scores))[1])
     output = Composite([fixed(3.0, Span(0, 1, 2.0))])(batch(["ab"]), [judged("ab")])
     assert output.rewards.tolist() == [3.0] and not rows
     sent = pickle.loads(pickle.dumps(output))
-    assert output.credit.sum() == 3 and output.decided.sum() == 2 and output.credit.sum() == 3
+    assert output.credit.sum() == 3 and output.credit_at_decision.sum() == 2 and output.credit.sum() == 3
     assert len(rows) == 1
-    assert torch.equal(sent.credit, output.credit) and torch.equal(sent.decided, output.decided)
+    assert torch.equal(sent.credit, output.credit) and torch.equal(sent.credit_at_decision, output.credit_at_decision)
 
 
 def test_equal_values_give_bitwise_equal_rewards_whatever_the_places() -> None:

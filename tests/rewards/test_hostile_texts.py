@@ -27,7 +27,7 @@ from lit_rl.rewards import (
     TestsReward,
 )
 from lit_rl.rewards.flow_graph import count_dataflow_edges
-from lit_rl.rewards.graders import Answer
+from lit_rl.rewards.graders import GraderAnswer
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, Problem, Program
 
@@ -36,10 +36,10 @@ TASK = Problem("p/0", "Write it.", AssertTests("assert f(1)"), reference="def f(
 
 
 class Seven(Grader):
-    def answer(self, prompts: Sequence[str]) -> list[Answer]:
+    def answer(self, prompts: Sequence[str]) -> list[GraderAnswer]:
         for prompt in prompts:
             prompt.encode()  # as a tokenizer or a server does
-        return [Answer("Score: 7") for _ in prompts]
+        return [GraderAnswer("Score: 7") for _ in prompts]
 
 
 TERMS: list[RewardTerm] = [

@@ -11,7 +11,7 @@ from support.http_server import answering
 from support.tiny_judge import write_judge
 
 from lit_rl.rewards import Composite, Grader, LLMJudgeReward, LocalGrader, RewardOutput, ServerGrader
-from lit_rl.rewards.graders import Answer
+from lit_rl.rewards.graders import GraderAnswer
 
 
 class Says(Grader):
@@ -19,9 +19,9 @@ class Says(Grader):
         self.texts = list(texts)
         self.prompts: list[str] = []
 
-    def answer(self, prompts: Sequence[str]) -> list[Answer]:
+    def answer(self, prompts: Sequence[str]) -> list[GraderAnswer]:
         self.prompts += prompts
-        return [Answer(self.texts.pop(0), "asleep") for _ in prompts]
+        return [GraderAnswer(self.texts.pop(0), "asleep") for _ in prompts]
 
 
 def grade(term: LLMJudgeReward, *texts: str) -> RewardOutput:
@@ -123,8 +123,8 @@ def test_a_busy_server_is_asked_again_and_a_refusal_is_not(server: Any, monkeypa
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     grader = ServerGrader("small", server.url, retries=1, max_concurrency=1)
     answers = grader.answer(["busy", "refused", "broken"])
-    assert answers[0] == Answer("Score: 4")
-    assert answers[1] == Answer(None, "the grader's server said 400 Bad Request")
+    assert answers[0] == GraderAnswer("Score: 4")
+    assert answers[1] == GraderAnswer(None, "the grader's server said 400 Bad Request")
     assert answers[2].text is None
     assert answers[2].reason.startswith("the grader's server gave no answer: JSONDecodeError")
     asked = [body["messages"][0]["content"] for _, body, _ in server.requests]

@@ -96,5 +96,5 @@ def test_credit_of_random_rollouts_is_that_of_a_loop_over_tokens(seed: int) -> N
     rewards, credit, decided = plain_credit(composite, completions, judgements, scores)
     assert torch.equal(output.rewards, rewards)
     assert torch.equal(output.credit, credit)
-    assert torch.equal(output.decided, decided)
+    assert torch.equal(output.credit_at_decision, decided)
     assert credit.abs().sum() > 1 and decided.abs().sum() > 1, "nothing was compared"

@@ -9,7 +9,7 @@ from support.completions import batch, judged, reward_of, with_stop_reasons
 
 import lit_rl
 from lit_rl.rewards import Composite, SyntaxReward
-from lit_rl.rewards.python_prefix import _is_viable_through, find_rejected_token, split_lexemes
+from lit_rl.rewards.python_prefix import _is_viable_prefix, find_rejected_token, split_lexemes
 from lit_rl.types import StopReason
 
 FACE = "\N{GRINNING FACE}"
@@ -93,7 +93,7 @@ def test_every_prefix_of_a_right_program_is_viable(path: Path, cut: float) -> No
 def test_bisection_finds_what_a_scan_finds(words: list[str]) -> None:
     source = " ".join(words)
     found = split_lexemes(source)
-    scanned = next((lexeme for lexeme in found if not _is_viable_through(source, lexeme)), None)
+    scanned = next((lexeme for lexeme in found if not _is_viable_prefix(source, lexeme)), None)
     place = find_rejected_token(source)
     if scanned is not None:
         assert place is not None

@@ -11,14 +11,14 @@ from lit_rl.data.toys.toy_tasks import (
     sorting_problem,
 )
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.rewards.composite import Composite
 from lit_rl.types import Judgement
 
 
 def sampled(policy, problem, **sampling):
     policy.load()
-    return sample(policy, [problem], StreamKey(0, "test", 0), **sampling)
+    return sample(policy, [problem], RandomKey(0, "test", 0), **sampling)
 
 
 def judged(completions):

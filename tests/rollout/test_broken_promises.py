@@ -14,7 +14,7 @@ from rollout.scripted import Again, Passing, Scripted
 from lit_rl.engines import Engine, Generation
 from lit_rl.execution import AssertTests
 from lit_rl.models import CausalLM
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.rollout import Attempt, Environment, sample_rows
 from lit_rl.types import Problem, Sampling, StopReason
 
@@ -49,7 +49,7 @@ class Changed(Scripted):
 
 def play(policy: CausalLM, engine: Engine, environment: Environment | None = None, problem: Problem = PROBLEM) -> Any:
     sampling = Sampling(num_samples=2, max_tokens=9)
-    key = StreamKey(0, "test", 0)
+    key = RandomKey(0, "test", 0)
     return sample_rows(policy, engine, Passing(), [problem], sampling, key, environment).finish()
 
 

@@ -14,12 +14,12 @@ from support.small_runs import build_module, fit
 
 from lit_rl.execution import AssertTests, Check, Outcome
 from lit_rl.models import CausalLM, SeparateCritic
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
 from lit_rl.rollout import FinishedRollout, Rollout, sample_rows
 from lit_rl.types import Problem, Sampling, StopReason
 
-KEY = StreamKey(0, "test", 0)
+KEY = RandomKey(0, "test", 0)
 PUBLIC, HIDDEN = AssertTests("good"), AssertTests("best")
 PROBLEM = Problem("t", "ab", HIDDEN, public_check=PUBLIC)
 

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 from lit_rl.engines import Engine, Generation, Request, Session
 from lit_rl.execution import AssertTests
 from lit_rl.models.codecs.text_codec import TextCodec
-from lit_rl.models.sampling import StreamKey
+from lit_rl.models.sampling import RandomKey
 from lit_rl.rollout import Attempt, Environment, Rollout, sample_rows
 from lit_rl.types import Problem, Sampling, StopReason
 
@@ -122,7 +122,7 @@ def play(codec: TextCodec, drawn: dict[str, Any]) -> tuple[Rollout, Drawn]:
     )
     sampling = Sampling(num_samples=drawn["num_samples"], max_tokens=drawn["max_tokens"])
     policy: Any = SimpleNamespace(codec=codec, device=torch.device("cpu"), version=0)
-    key = StreamKey(drawn["seed"], "test", 0)
+    key = RandomKey(drawn["seed"], "test", 0)
     return sample_rows(policy, engine, Passing(), problems, sampling, key, environment).finish(), engine
 
 

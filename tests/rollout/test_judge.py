@@ -27,8 +27,8 @@ from lit_rl.execution import (
 )
 from lit_rl.execution.checks import UNIT_TESTS, UnitTests
 from lit_rl.execution.languages import LANGUAGES, Language
-from lit_rl.execution.program import Wanted, extract_program
-from lit_rl.models.sampling import StreamKey
+from lit_rl.execution.program import WantedProgram, extract_program
+from lit_rl.models.sampling import RandomKey
 from lit_rl.modules.sft import demonstration
 from lit_rl.rollout import (
     InfrastructureError,
@@ -166,7 +166,7 @@ def test_equal_programs_of_one_problem_run_once_and_text_tasks_never(byte_tokeni
     policy.codec.eos_ids = frozenset(range(258))  # every completion is one token, and that token is EOS
     runner = Recording()
     problems = [Problem("a", "a", CHECK, program_prefix="x = 1\n"), Problem("b", "b", TokenTarget())]
-    sampled = partial(sample_rows, policy, InProcess(), runner, problems, key=StreamKey(0, "t", 0))
+    sampled = partial(sample_rows, policy, InProcess(), runner, problems, key=RandomKey(0, "t", 0))
     rollout = sampled(sampling=Sampling(num_samples=3)).finish()
     assert runner.programs == []
     assert [j.outcome.verdict for j in rollout.judgements] == [Verdict.NO_PROGRAM] * 6
@@ -193,7 +193,7 @@ def test_a_program_without_a_sandbox_is_an_error_not_a_zero(byte_tokenizer: str)
     """Item 53: the policy is in train mode again after the exception."""
     policy = loaded(byte_tokenizer)
     with pytest.raises(InfrastructureError, match="problem a has a program to run, but there is no sandbox"):
-        sample_rows(policy, InProcess(), None, [Problem("a", "a", CHECK)], Sampling(max_tokens=4), StreamKey(0, "t", 0))
+        sample_rows(policy, InProcess(), None, [Problem("a", "a", CHECK)], Sampling(max_tokens=4), RandomKey(0, "t", 0))
     assert policy.training
 
 
@@ -209,10 +209,10 @@ def test_a_few_failures_of_ours_go_on_and_many_stop(bad: int, rows: int, share: 
     rollout = Rollout(None, judgements)  # type: ignore[arg-type]
     collector = RolloutCollector(None, None, RolloutConfig(max_failures=share), 0)  # type: ignore[arg-type]
     if not stops:
-        collector.refuse_lost_programs(rollout)
+        collector.refuse_too_many_unjudged(rollout)
         return
     with pytest.raises(InfrastructureError, match=rf"{bad} of {rows} .* \(at most .*worker lost"):
-        collector.refuse_lost_programs(rollout)
+        collector.refuse_too_many_unjudged(rollout)
 
 
 CASES = (("", "1\n"),)
@@ -311,7 +311,7 @@ def test_hostile_texts_are_read_in_bounded_work(language, monkeypatch):
     too_much = {}
     for name, text in HOSTILE.items():
         parsed.clear()
-        extract_program(text, Wanted(language, "add"))
+        extract_program(text, WantedProgram(language, "add"))
         if sum(parsed) > program.MAX_CHARACTERS:
             too_much[name] = sum(parsed)
     assert too_much == {}

@@ -7,14 +7,14 @@ from typing import Any
 
 from lit_rl.engines import Engine, InProcess
 from lit_rl.models import Policy
-from lit_rl.models.sampling import StreamKey, requests_of
+from lit_rl.models.sampling import RandomKey, requests_of
 from lit_rl.types import Completions, Problem, Sampling
 
-KEY = StreamKey(seed=3, purpose="test", rollout=0)
+KEY = RandomKey(seed=3, purpose="test", rollout=0)
 
 
 def sample(
-    policy: Policy, problems: Sequence[Problem], key: StreamKey = KEY, engine: Engine | None = None, **sampling: Any
+    policy: Policy, problems: Sequence[Problem], key: RandomKey = KEY, engine: Engine | None = None, **sampling: Any
 ) -> Completions:
     """Sample rows of one turn, prompt-major; the rest are fields of :class:`Sampling`."""
     how = Sampling(**sampling)

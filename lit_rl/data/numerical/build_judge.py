@@ -30,7 +30,7 @@ from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run
 from lit_rl.execution.confinement.profile import untrusted_user_id
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.wire.printable import printable
+from lit_rl.execution.wire.printable import make_printable
 from lit_rl.execution.zygote.work_folder import empty_folder
 
 STAGES = ("compilation", "execution", "header_bleu", "density")
@@ -130,7 +130,7 @@ def _score_or_zero(compare: Callable[[], float]) -> float:
 def _outcome_from_scores(verdict: Verdict, scores: Mapping[str, float], log: str, check: BuildAndRun) -> Outcome:
     weight = sum(check.weights)
     total = sum(w * scores[stage] for w, stage in zip(check.weights, STAGES, strict=True)) / weight
-    return Outcome(verdict, scores={**scores, "total": total}, stderr=printable(log[-4096:]))
+    return Outcome(verdict, scores={**scores, "total": total}, stderr=make_printable(log[-4096:]))
 
 
 # --- the unchanged tree -----------------------------------------------------------------------------------

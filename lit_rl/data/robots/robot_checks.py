@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from lit_rl.data.robots.robot_program import code_span
 from lit_rl.execution.interface import Check
-from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, program_at
+from lit_rl.execution.program import ExtractedProgram, Extraction, WantedProgram, program_in_span
 from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_dataclass
 
 
@@ -15,11 +15,11 @@ class RobotCheck(Check):
     """A service robot's program, run in simulated worlds; outcomes carry a ``robot_verdict``."""
 
     def extract(
-        self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+        self, text: str, wanted: WantedProgram | None = None, extraction: Extraction = "answer"
     ) -> ExtractedProgram | None:
         """Return the first Python block, or the whole text, as RoboEval reads completions."""
         start, end = code_span(text)
-        return program_at(text, start, end, fenced=start > 0)
+        return program_in_span(text, start, end, fenced=start > 0)
 
 
 @dataclass(frozen=True)

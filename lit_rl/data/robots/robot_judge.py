@@ -25,10 +25,10 @@ from lit_rl.data.robots.robot_program import RobotProgram, extract_runnable_prog
 from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot, refuse_unusable_arguments
 from lit_rl.data.robots.trace_checks import check_holds, compile_formula
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
-from lit_rl.execution.judging.hosting import HostedRun, message_of, run_hosted
+from lit_rl.execution.judging.hosting import HostedRun, host_error_message, run_hosted
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
-from lit_rl.execution.wire.printable import printable
+from lit_rl.execution.wire.printable import make_printable
 
 RobotVerdict = Literal["success", "completion_error", "robot_execution_error", "python_error"]
 
@@ -116,7 +116,7 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
         run, refused = _run_in_world(client, source, world, check.timeout_seconds)
         num_timed_out += run.verdict is Verdict.TIMED_OUT
         if refused is not None:  # the refusal counts as the end, whatever the program did afterwards
-            message = message_of(refused)
+            message = host_error_message(refused)
             line = run.outcome.line if run.message == message else None
             outcome = replace(run.outcome, exception_type=type(refused).__name__, line=line)
             run = run._replace(verdict=Verdict.EXCEPTION, outcome=outcome, message=message)
@@ -200,5 +200,5 @@ def _plain_event(event: Event) -> Event:
     """Return an event for the outcome; options that are not plain scalars (a program may offer any) become text."""
     kind, value1, value2 = event
     if value2 is not None:
-        value2 = [option if type(option) in _SCALARS else printable(str(option)) for option in value2]
+        value2 = [option if type(option) in _SCALARS else make_printable(str(option)) for option in value2]
     return [kind, value1, value2]

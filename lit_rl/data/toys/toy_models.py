@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
-from lit_rl.math.masking import end_columns
+from lit_rl.math.masking import end_column_per_row
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
 from lit_rl.models.decoding import Decoding
@@ -120,7 +120,7 @@ class ToyPolicy(Policy):
             self.frozen_reference = frozen_copy(self.weights)
         return FrozenCopy(self, self.frozen_reference, self.weights)
 
-    def saves_frozen(self, name: str) -> bool:
+    def saves_frozen_parameter(self, name: str) -> bool:
         """Return True for the reference, which is as small as the policy."""
         return "frozen_reference." in name
 
@@ -270,7 +270,7 @@ class CorridorCritic(Critic):
         actions = torch.cat([completions.completion_ids, torch.zeros_like(completions.completion_ids[:, :1])], 1)
         before = distances_to_goal(completions.prompt_ids, actions)
         values = self.weights(before)[..., 0] * (before > 0)
-        tails: Tensor = values.gather(1, end_columns(mask)[:, None])[:, 0]
+        tails: Tensor = values.gather(1, end_column_per_row(mask)[:, None])[:, 0]
         return values[:, :-1] * mask, tails
 
     def trained_parameters(self) -> list[nn.Parameter]:

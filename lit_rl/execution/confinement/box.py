@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from lit_rl.execution.confinement import kernel, landlock, limits, namespaces, seccomp, visible_files
-from lit_rl.execution.confinement.profile import Profile, confine, untrusted_user_id
+from lit_rl.execution.confinement.profile import ConfinementProfile, confine, untrusted_user_id
 from lit_rl.execution.spawning import start_process
 from lit_rl.execution.zygote.work_folder import folder_is_full
 
@@ -73,10 +73,10 @@ def _run_command(settings: dict[str, Any]) -> int:
             return TIMED_OUT
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF
     finally:
-        _kill_all()
+        _kill_descendants()
 
 
-def _kill_all() -> None:
+def _kill_descendants() -> None:
     """Kill and reap every descendant, orphans included: this process is their subreaper."""
     while True:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
@@ -96,7 +96,7 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()
         user = int(settings["user"])
-        profile = _profile(settings, user)
+        profile = _make_confinement_profile(settings, user)
         if settings["namespaces"]:
             namespaces.fork_into_namespaces(user)
         confine(profile)
@@ -108,15 +108,17 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
     os.execve("/bin/sh", ["/bin/sh", "-c", settings["command"]], settings["environment"])
 
 
-def _profile(settings: dict[str, Any], user: int) -> Profile:
+def _make_confinement_profile(settings: dict[str, Any], user: int) -> ConfinementProfile:
     alone = bool(settings["namespaces"])
     # Counted once: a build ends before the machine's number of tasks changes much.
-    others = 0 if limits.tasks_are_counted_alone(alone) else limits.num_machine_tasks()
-    rules = [(path, landlock.RUN) for path in visible_files.without_hidden(settings["readable"], settings["hidden"])]
+    others = 0 if limits.are_threads_counted_alone(alone) else limits.num_machine_threads()
+    rules = [
+        (path, landlock.RUN) for path in visible_files.paths_without_hidden(settings["readable"], settings["hidden"])
+    ]
     rules += [(path, landlock.DEVICE) for path in _DEVICES]
     rules.append((settings["folder"], landlock.WORK | landlock.RUN))
 
-    return Profile(
+    return ConfinementProfile(
         folder=settings["folder"],
         user=user,
         rules=tuple(rules),
@@ -128,7 +130,7 @@ def _profile(settings: dict[str, Any], user: int) -> Profile:
             (resource.RLIMIT_NPROC, settings["processes"] + others),
             (resource.RLIMIT_CORE, 0),
         ),
-        system_calls=seccomp.build_filter,
+        system_calls=seccomp.compiler_seccomp_filter,
         alone=alone,
         landlock_version=settings["landlock_version"],
     )

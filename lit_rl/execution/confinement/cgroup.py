@@ -30,10 +30,10 @@ class ControlGroup:
     def __init__(self, pid: int, memory_bytes: int) -> None:
         self._folders: list[Path] = []
         self._num_full = 0
-        _remove_leftover_groups()
+        _remove_leftover_cgroups()
         limits = {"memory": memory_bytes + _SLACK_BYTES, "pids": MAX_TASKS}
         try:
-            for parent, files in _parent_groups().items():
+            for parent, files in _parent_cgroups().items():
                 folder = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
                 folder.mkdir()
                 self._folders.append(folder)
@@ -63,27 +63,27 @@ class ControlGroup:
     def remove(self) -> None:
         """Kill the processes that are left in the group, and remove the group."""
         for folder in self._folders:
-            _remove_group(folder)
+            _remove_cgroup(folder)
         self._folders.clear()
 
 
-def remove_groups_of(pid: int) -> None:
+def remove_cgroups_of_process(pid: int) -> None:
     """Remove the groups that a supervisor made and could not remove because it was killed."""
-    for folder in _existing_groups(f"{pid}-*"):
-        _remove_group(folder)
+    for folder in _find_cgroups(f"{pid}-*"):
+        _remove_cgroup(folder)
 
 
-def _remove_leftover_groups() -> None:
-    for folder in _existing_groups("*"):
+def _remove_leftover_cgroups() -> None:
+    for folder in _find_cgroups("*"):
         if not _is_alive(folder.name.removeprefix(_PREFIX).partition("-")[0]):
             # Only empty groups: the maker may be alive in a process namespace that we cannot see.
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
 
-def _existing_groups(pattern: str) -> list[Path]:
+def _find_cgroups(pattern: str) -> list[Path]:
     with contextlib.suppress(OSError):
-        return [folder for parent in _parent_groups() for folder in parent.glob(f"{_PREFIX}{pattern}")]
+        return [folder for parent in _parent_cgroups() for folder in parent.glob(f"{_PREFIX}{pattern}")]
     return []
 
 
@@ -95,15 +95,15 @@ def _is_alive(pid: str) -> bool:
         return False
 
 
-def _parent_groups() -> dict[Path, dict[str, str]]:
+def _parent_cgroups() -> dict[Path, dict[str, str]]:
     """Return this process's own groups, below which new groups are made, each with its limit files and their limits."""
     if (_ROOT / "cgroup.controllers").exists():
-        return {_ROOT / _own_path(""): {"memory.max": "memory", "pids.max": "pids"}}
+        return {_ROOT / _own_cgroup_path(""): {"memory.max": "memory", "pids.max": "pids"}}
     files = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}
-    return {_ROOT / kind / _own_path(kind): {name: kind} for kind, name in files.items()}
+    return {_ROOT / kind / _own_cgroup_path(kind): {name: kind} for kind, name in files.items()}
 
 
-def _remove_group(folder: Path) -> None:
+def _remove_cgroup(folder: Path) -> None:
     """Kill a group's processes until the group can be removed, which is when its last process has gone."""
     until = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < until:
@@ -116,7 +116,7 @@ def _remove_group(folder: Path) -> None:
         time.sleep(0.01)
 
 
-def _own_path(controller: str) -> str:
+def _own_cgroup_path(controller: str) -> str:
     """Return this process's group in a hierarchy, relative to the root; version 2's hierarchy has the empty name."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)

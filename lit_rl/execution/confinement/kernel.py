@@ -33,7 +33,7 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _CAPABILITY_VERSION_3 = 0x20080522
 
 
-def check_result(result: int, what: str) -> int:
+def check_libc_result(result: int, what: str) -> int:
     """Return the result of a call, or raise its error as an ``OSError`` that says what was tried."""
     if result < 0:
         number = ctypes.get_errno()
@@ -44,7 +44,7 @@ def check_result(result: int, what: str) -> int:
 def prctl(option: int, *arguments: int) -> None:
     """Call ``prctl`` with unsigned long arguments."""
     padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
-    check_result(libc.prctl(option, *padded), f"prctl {option}")
+    check_libc_result(libc.prctl(option, *padded), f"prctl {option}")
 
 
 def unblock_signals() -> None:
@@ -67,12 +67,12 @@ def has_no_memory(pid: int) -> bool:
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
     """Call ``mount``, with the file system type as ``kind``."""
     arguments = source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()
-    check_result(libc.mount(*arguments), f"mount {kind or source} on {target}")
+    check_libc_result(libc.mount(*arguments), f"mount {kind or source} on {target}")
 
 
 def pivot_root(new: str, old: str) -> None:
     """Make ``new`` the root; the old root appears at ``old``."""
-    check_result(libc.syscall(_PIVOT_ROOT[MACHINE], new.encode(), old.encode()), "pivot_root")
+    check_libc_result(libc.syscall(_PIVOT_ROOT[MACHINE], new.encode(), old.encode()), "pivot_root")
 
 
 def set_user(user: int) -> None:
@@ -100,4 +100,4 @@ def set_capabilities(mask: int) -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     low, high = mask & 0xFFFFFFFF, mask >> 32
     data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)
-    check_result(libc.capset(header, data), "capset")
+    check_libc_result(libc.capset(header, data), "capset")

@@ -61,7 +61,7 @@ def lower_limits(limits: Iterable[tuple[int, int]]) -> None:
         resource.setrlimit(which, (value, value))
 
 
-def tasks_are_counted_alone(namespaces: bool) -> bool:
+def are_threads_counted_alone(namespaces: bool) -> bool:
     """Return whether the kernel will count the tasks of a confined process apart from its trainer's.
 
     It does so for another user, which this process becomes if it is root, and, since Linux 5.14, in a user
@@ -71,7 +71,7 @@ def tasks_are_counted_alone(namespaces: bool) -> bool:
     return os.geteuid() == 0 or (namespaces and version >= [5, 14])
 
 
-class SharedTaskLimit:
+class SharedThreadLimit:
     """A limit on tasks for programs whose user is the trainer's: the kernel counts all tasks of that user together.
 
     A program may make :data:`MAX_TASKS` more than the machine had a moment ago, and never takes the last quarter
@@ -84,7 +84,7 @@ class SharedTaskLimit:
         known = [limit for limit in limits if limit not in (resource.RLIM_INFINITY, 0)]
         self._highest = min(known, default=1 << 22) * 3 // 4
         # ``sysinfo`` counts tasks in 16 bits: on machines with more of them, only the last quarter is kept free.
-        self._can_count = num_machine_tasks() < _MAX_COUNTED // 2
+        self._can_count = num_machine_threads() < _MAX_COUNTED // 2
         self._answer = ctypes.create_string_buffer(256)
         self._limit = ctypes.create_string_buffer(16)
         limit = self._limit
@@ -106,7 +106,7 @@ class SharedTaskLimit:
         struct.pack_into("=QQ", self._limit, 0, value, value)
 
 
-def num_machine_tasks() -> int:
+def num_machine_threads() -> int:
     """Return the number of all processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
     return _number_in("/proc/loadavg", r"/(\d+)", _MAX_COUNTED)
 

@@ -33,13 +33,13 @@ def fork_into_namespaces(user: int) -> None:
     Root gives up its user id only afterwards, or already before in a container without the capability.
     """
     if os.geteuid() != 0:
-        _enter_as_user()
+        _enter_user_namespace()
     else:
         try:
-            kernel.check_result(kernel.libc.unshare(_ALL), "unshare")
+            kernel.check_libc_result(kernel.libc.unshare(_ALL), "unshare")
         except OSError:
             kernel.set_user(user)
-            _enter_as_user()
+            _enter_user_namespace()
     pid = os.fork()
     if pid:  # the process outside: it lives as long as the first process of the new process namespace
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -49,10 +49,10 @@ def fork_into_namespaces(user: int) -> None:
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _enter_as_user() -> None:
+def _enter_user_namespace() -> None:
     """Enter new namespaces inside a new user namespace that maps this user to itself."""
     user, group = os.geteuid(), os.getegid()
-    kernel.check_result(kernel.libc.unshare(kernel.CLONE_NEWUSER | _ALL), "unshare")
+    kernel.check_libc_result(kernel.libc.unshare(kernel.CLONE_NEWUSER | _ALL), "unshare")
     # On some systems unshare succeeds and these writes fail: the caller gets the same OSError.
     _write_file("/proc/self/setgroups", "deny")
     _write_file("/proc/self/uid_map", f"{user} {user} 1")
@@ -64,10 +64,10 @@ def replace_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     _mount_memory(staging, 0, f"mode=0755,{_ROOT_SIZE}")
     links = filter(os.path.islink, visible_files.LIBRARY_FOLDERS)  # such as ``/lib`` on many systems
-    shown = [visible_files.library_folder(), *links, *visible_files.system_files(), *packages]
+    shown = [visible_files.stdlib_folder(), *links, *visible_files.system_files(), *packages]
     for path in sorted(shown, key=len):  # a folder before what lies in it
         _bind_mount(staging, path)
-    for path in visible_files.site_folders():
+    for path in visible_files.site_packages_folders():
         _mount_memory(staging + path, 0, "size=1m,mode=0755")  # hides the folder but for the packages in it
         for package in packages:
             if package.startswith(path + "/"):
@@ -87,7 +87,7 @@ def replace_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner
     os.mkdir(staging + "/old")
     kernel.pivot_root(staging, staging + "/old")
     os.chdir("/")
-    kernel.check_result(kernel.libc.umount2(b"/old", kernel.MNT_DETACH), "unmount /old")
+    kernel.check_libc_result(kernel.libc.umount2(b"/old", kernel.MNT_DETACH), "unmount /old")
     os.rmdir("/old")
     _mount_memory("/", kernel.MS_REMOUNT | kernel.MS_RDONLY, _ROOT_SIZE)
     os.chdir(WORK_FOLDER)

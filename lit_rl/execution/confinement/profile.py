@@ -23,7 +23,7 @@ _M_ARENA_MAX = -8
 _HAS_FILTERS = kernel.MACHINE in NUMBERS  # of system calls
 
 
-class Profile(NamedTuple):
+class ConfinementProfile(NamedTuple):
     """Permissions of a process and of everything that it starts.
 
     Args:
@@ -44,7 +44,7 @@ class Profile(NamedTuple):
     user: int
     rules: tuple[tuple[str, int], ...]
     limits: tuple[tuple[int, int], ...]
-    system_calls: Callable[[bool, bool], seccomp.Filter]
+    system_calls: Callable[[bool, bool], seccomp.SeccompFilter]
     alone: bool
     file_rules: Literal["needed", "wanted", "none"] = "needed"
     reads_library_as_root: bool = False
@@ -57,7 +57,7 @@ def untrusted_user_id() -> int:
     return _FIRST_USER + os.getpid() % _NUM_USERS if os.geteuid() == 0 else os.geteuid()
 
 
-def confine(profile: Profile) -> None:
+def confine(profile: ConfinementProfile) -> None:
     """Give up for good every right that the profile does not name; children and executed programs inherit this.
 
     Enter namespaces before calling this function: entering takes privileges that are given up here.
@@ -80,7 +80,7 @@ def confine(profile: Profile) -> None:
         raise OSError(f"no table of system calls for {kernel.MACHINE}")
 
 
-def _give_up_privileges(profile: Profile) -> None:
+def _give_up_privileges(profile: ConfinementProfile) -> None:
     """Become the profile's user without capabilities; a user that is not root only drops what it has.
 
     One capability, reading past permissions, is kept if the interpreter lies in a folder that only root may enter.
@@ -95,12 +95,12 @@ def _give_up_privileges(profile: Profile) -> None:
     kernel.set_capabilities(_CAP_DAC_READ_SEARCH if reads else 0)
 
 
-def _set_file_rules(profile: Profile) -> int:
+def _set_file_rules(profile: ConfinementProfile) -> int:
     """Set the file rules; return the version of Landlock in force, 0 if there is none."""
     if profile.file_rules == "none":
         return 0
     try:
-        return landlock.restrict_self(profile.rules, profile.landlock_version)
+        return landlock.restrict_file_access(profile.rules, profile.landlock_version)
     except OSError:
         if profile.file_rules == "needed":
             raise
@@ -113,19 +113,19 @@ class ChildConfinement(NamedTuple):
     ``tasks`` is a limit, if the kernel counts the programs' tasks together with the trainer's.
     """
 
-    filters: tuple[seccomp.Filter | None, seccomp.Filter | None]
-    tasks: limits.SharedTaskLimit | None
+    filters: tuple[seccomp.SeccompFilter | None, seccomp.SeccompFilter | None]
+    tasks: limits.SharedThreadLimit | None
 
 
-def isolate(settings: dict[str, Any], exec_descriptor: int) -> ChildConfinement:
+def confine_zygote(settings: dict[str, Any], exec_descriptor: int) -> ChildConfinement:
     """Confine this process, a zygote; return the confinement that each child still has to apply.
 
     ``settings`` are those of ``spawning.ZygoteSettings``, plus ``folder``, the work folder. Compiled programs are
     executed through ``exec_descriptor``. Raise OSError if this machine cannot provide the tier.
     """
     tier, folder, user = int(settings["tier"]), str(settings["folder"]), untrusted_user_id()
-    own_tasks = limits.tasks_are_counted_alone(tier >= 1)
-    tasks = None if own_tasks else limits.SharedTaskLimit()
+    own_tasks = limits.are_threads_counted_alone(tier >= 1)
+    tasks = None if own_tasks else limits.SharedThreadLimit()
     # Only its supervisor ends a zygote, by hanging up; signals that a job or a terminal sends to all processes do not.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     if hasattr(kernel.libc, "mallopt"):  # of glibc, where by default each thread reserves 64 MiB of address space
@@ -137,23 +137,25 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> ChildConfinement:
         folder = namespaces.WORK_FOLDER
     elif os.geteuid() == 0:
         os.chown(folder, user, user)
-    confine(_profile(settings, folder, user, readable, own_tasks))
+    confine(_make_confinement_profile(settings, folder, user, readable, own_tasks))
     if not _HAS_FILTERS:
         return ChildConfinement((None, None), tasks)
     processes = bool(settings["processes"])
     if processes:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-    own = seccomp.program_filter(processes=processes), seccomp.program_filter(exec_descriptor)
+    own = seccomp.program_seccomp_filter(processes=processes), seccomp.program_seccomp_filter(exec_descriptor)
     return ChildConfinement(own, tasks)
 
 
-def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[str, ...], own_tasks: bool) -> Profile:
+def _make_confinement_profile(
+    settings: dict[str, Any], folder: str, user: int, readable: tuple[str, ...], own_tasks: bool
+) -> ConfinementProfile:
     tier, executables = int(settings["tier"]), tuple(settings["executables"])
-    read = (*visible_files.library_entries(), *visible_files.system_files(), *readable)
+    read = (*visible_files.stdlib_entries(), *visible_files.system_files(), *readable)
     rules = [(path, landlock.READ) for path in read]
     rules += [(path, landlock.RUN) for path in executables]
     rules += [(path, landlock.DEVICE) for path in visible_files.DEVICES]
-    return Profile(
+    return ConfinementProfile(
         folder=folder,
         user=user,
         rules=(*rules, (folder, landlock.WORK)),
@@ -161,7 +163,9 @@ def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[s
             int(settings["memory_bytes"]), int(settings["output_bytes"]), own_tasks, bool(settings["reserves"])
         ),
         # Only a compiler may start processes. Above tier 0 all files but the program's own are mounted read-only.
-        system_calls=lambda _, truncation: seccomp.zygote_filter(bool(settings["processes"]), truncation or tier != 0),
+        system_calls=lambda _, truncation: seccomp.zygote_seccomp_filter(
+            bool(settings["processes"]), truncation or tier != 0
+        ),
         alone=tier >= 1,
         file_rules="none" if tier < 0 else "needed" if tier == 0 else "wanted",
         reads_library_as_root=True,

@@ -17,7 +17,7 @@ import signal
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from lit_rl.execution.confinement.kernel import MACHINE, PR_SET_SECCOMP, bare_prctl, check_result, libc
+from lit_rl.execution.confinement.kernel import MACHINE, PR_SET_SECCOMP, bare_prctl, check_libc_result, libc
 from lit_rl.execution.confinement.system_calls import ALLOWED, BUILDING, FAKED, NUMBERS, UNSUPPORTED
 
 Instruction = tuple[int, int, int, int]
@@ -39,7 +39,7 @@ _NR, _ARCH, _ARGUMENTS = 0, 4, 16
 _X32 = 0x40000000
 
 
-class Filter:
+class SeccompFilter:
     """An assembled filter, to be installed in many processes.
 
     Args:
@@ -52,9 +52,9 @@ class Filter:
 
     def __init__(self, actions: Mapping[str, int], blocks: Mapping[str, Block], default: int = UNKNOWN) -> None:
         numbers = NUMBERS[MACHINE]
-        decided = {name: always(action) for name, action in actions.items()} | dict(blocks)
+        decided = {name: bpf_return(action) for name, action in actions.items()} | dict(blocks)
         known = {numbers[name]: block for name, block in decided.items() if name in numbers}
-        code = [*_filter_head(), *_binary_search(_ranges_of_same_block(known, always(default)))]
+        code = [*_seccomp_filter_head(), *_bpf_binary_search(_syscall_number_ranges(known, bpf_return(default)))]
         packed = b"".join(struct.pack("=HBBI", *part) for part in code)
         buffer = ctypes.create_string_buffer(packed, len(packed))
         program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(code), ctypes.addressof(buffer)), 16)
@@ -68,54 +68,56 @@ class Filter:
             for index in pid_words:
                 words[index] = pid
             if bare_prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0):
-                check_result(libc.prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0), "seccomp filter")  # for its error
+                check_libc_result(
+                    libc.prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0), "seccomp filter"
+                )  # for its error
 
         self.install: Callable[[], None] = install
 
 
-def always(action: int) -> Block:
+def bpf_return(action: int) -> Block:
     """Return a block that decides without looking at the arguments."""
     return [(_RETURN, 0, 0, action)]
 
 
-def only_if(
+def bpf_allow_only_if(
     argument: int, values: Sequence[int], then: Block | None = None, otherwise: int = REFUSE, mask: int | None = None
 ) -> Block:
     """Continue with ``then``, or allow, if the low half of an argument (after ``mask``, if given) is in ``values``."""
     code = [_load_arg(argument), *([] if mask is None else [(_AND, 0, 0, mask)])]
     code += [(_JUMP_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
-    return [*code, *always(otherwise), *(then or always(ALLOW))]
+    return [*code, *bpf_return(otherwise), *(then or bpf_return(ALLOW))]
 
 
-def unless(argument: int, values: Sequence[int], action: int = REFUSE, mask: int | None = None) -> Block:
+def bpf_allow_unless(argument: int, values: Sequence[int], action: int = REFUSE, mask: int | None = None) -> Block:
     """Allow unless the low half of an argument (after ``mask``, if given) is one of ``values``."""
-    return only_if(argument, values, always(action), ALLOW, mask)
+    return bpf_allow_only_if(argument, values, bpf_return(action), ALLOW, mask)
 
 
-def if_any_bit(argument: int, bits: int, then: int, otherwise: Block) -> Block:
+def bpf_branch_if_any_bit(argument: int, bits: int, then: int, otherwise: Block) -> Block:
     """Decide by whether the low half of an argument has any of these bits."""
-    return [_load_arg(argument), (_JUMP_SET, 0, 1, bits), *always(then), *otherwise]
+    return [_load_arg(argument), (_JUMP_SET, 0, 1, bits), *bpf_return(then), *otherwise]
 
 
-def if_null(argument: int, then: int, otherwise: Block) -> Block:
+def bpf_branch_if_zero(argument: int, then: int, otherwise: Block) -> Block:
     """Decide by whether both halves of an argument are zero."""
     found = [_load_arg(argument), (_JUMP_EQUAL, 0, 3, 0), _load_arg(argument, high=True), (_JUMP_EQUAL, 0, 1, 0)]
-    return [*found, *always(then), *otherwise]
+    return [*found, *bpf_return(then), *otherwise]
 
 
 def _load_arg(argument: int, high: bool = False) -> Instruction:
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * argument + 4 * high)
 
 
-def _filter_head() -> Block:
+def _seccomp_filter_head() -> Block:
     """Check the machine type, then load the number of the call."""
-    code = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[MACHINE]), *always(_KILL), (_LOAD, 0, 0, _NR)]
+    code = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[MACHINE]), *bpf_return(_KILL), (_LOAD, 0, 0, _NR)]
     if MACHINE == "x86_64":
-        code += [(_JUMP_GREATER_EQUAL, 0, 1, _X32), *always(_KILL)]
+        code += [(_JUMP_GREATER_EQUAL, 0, 1, _X32), *bpf_return(_KILL)]
     return code
 
 
-def _ranges_of_same_block(blocks: Mapping[int, Block], default: Block) -> list[tuple[int, Block]]:
+def _syscall_number_ranges(blocks: Mapping[int, Block], default: Block) -> list[tuple[int, Block]]:
     """Return sorted pairs ``(first number, block)``, each valid up to the next; unlisted numbers get the default."""
     starts: list[tuple[int, Block]] = []
     for number in range(max(blocks, default=0) + 2):
@@ -125,12 +127,12 @@ def _ranges_of_same_block(blocks: Mapping[int, Block], default: Block) -> list[t
     return starts
 
 
-def _binary_search(starts: list[tuple[int, Block]]) -> Block:
+def _bpf_binary_search(starts: list[tuple[int, Block]]) -> Block:
     """Make a binary search over ranges, because the kernel runs a filter for every number when it is installed."""
     if len(starts) == 1:
         return starts[0][1]
     middle = len(starts) // 2
-    low, high = _binary_search(starts[:middle]), _binary_search(starts[middle:])
+    low, high = _bpf_binary_search(starts[:middle]), _bpf_binary_search(starts[middle:])
     if len(low) > _MAX_JUMP_LENGTH:
         return [(_JUMP_GREATER_EQUAL, 0, 1, starts[middle][0]), (_JUMP, 0, 0, len(low)), *low, *high]
     return [(_JUMP_GREATER_EQUAL, len(low), 0, starts[middle][0]), *low, *high]
@@ -159,20 +161,20 @@ _SOCKET_OPTIONS = (1, 2, 7, 8, 9, 20, 21)
 _BUFFER_LENGTHS = (7, 8)  # what a buffer holds counts as memory of no process: setting them is pretended
 
 
-def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
+def zygote_seccomp_filter(processes: bool = False, truncation: bool = True) -> SeccompFilter:
     """Return the filter of a zygote: the lists of ``system_calls``, plus further calls that a zygote needs."""
     blocks = _common_blocks()
     # Local pairs only, for asyncio.
-    blocks["socketpair"] = only_if(0, [1])
-    blocks["setsockopt"] = only_if(2, _SOCKET_OPTIONS, unless(2, _BUFFER_LENGTHS, PRETEND))
+    blocks["socketpair"] = bpf_allow_only_if(0, [1])
+    blocks["setsockopt"] = bpf_allow_only_if(2, _SOCKET_OPTIONS, bpf_allow_unless(2, _BUFFER_LENGTHS, PRETEND))
     # One mapped page keeps all of such memory alive, and its other pages then count as memory of no process.
-    blocks["mmap"] = unless(3, [_MAP_SHARED | _MAP_ANONYMOUS], mask=_MAP_SHARED | _MAP_ANONYMOUS)
-    blocks["fallocate"] = only_if(1, [0])  # other modes take disk beyond the longest file
+    blocks["mmap"] = bpf_allow_unless(3, [_MAP_SHARED | _MAP_ANONYMOUS], mask=_MAP_SHARED | _MAP_ANONYMOUS)
+    blocks["fallocate"] = bpf_allow_only_if(1, [0])  # other modes take disk beyond the longest file
     also = (*_ZYGOTE_ONLY, *_OWN_ONLY, "prctl", "execveat", *(_PROCESSES if processes else ()))
-    return Filter(_common_actions(also, truncation), blocks)
+    return SeccompFilter(_common_actions(also, truncation), blocks)
 
 
-def program_filter(exec_descriptor: int | None = None, processes: bool = False) -> Filter:
+def program_seccomp_filter(exec_descriptor: int | None = None, processes: bool = False) -> SeccompFilter:
     """Return the filter that denies a program the calls that only its zygote may make.
 
     Args:
@@ -181,27 +183,27 @@ def program_filter(exec_descriptor: int | None = None, processes: bool = False) 
         processes: as for the zygote.
     """
     # A program may not SIGKILL itself, so SIGKILL always came from outside: from the zygote, or for lack of memory.
-    catchable = unless(1, [signal.SIGKILL])
+    catchable = bpf_allow_unless(1, [signal.SIGKILL])
     blocks: dict[str, Block] = {
-        "kill": only_if(0, [OWN_PID], catchable),  # 0 would be the whole group
-        "tgkill": only_if(0, [OWN_PID], unless(2, [signal.SIGKILL])),
-        "sched_setaffinity": only_if(0, [0, OWN_PID]),
-        "prlimit64": only_if(0, [0, OWN_PID], if_null(2, ALLOW, _pretend_own_limits(1))),
-        "setrlimit": _pretend_own_limits(0),
+        "kill": bpf_allow_only_if(0, [OWN_PID], catchable),  # 0 would be the whole group
+        "tgkill": bpf_allow_only_if(0, [OWN_PID], bpf_allow_unless(2, [signal.SIGKILL])),
+        "sched_setaffinity": bpf_allow_only_if(0, [0, OWN_PID]),
+        "prlimit64": bpf_allow_only_if(0, [0, OWN_PID], bpf_branch_if_zero(2, ALLOW, _pretend_rlimits_set(1))),
+        "setrlimit": _pretend_rlimits_set(0),
         # 3: whether it can be traced; 15, 16: a thread's name; the last names memory.
-        "prctl": only_if(0, [3, 15, 16, 0x53564D41]),
-        "execveat": always(REFUSE),
+        "prctl": bpf_allow_only_if(0, [3, 15, 16, 0x53564D41]),
+        "execveat": bpf_return(REFUSE),
     }
     if exec_descriptor is not None:
-        blocks["execveat"] = only_if(0, [exec_descriptor], only_if(4, [_AT_EMPTY_PATH]))
+        blocks["execveat"] = bpf_allow_only_if(0, [exec_descriptor], bpf_allow_only_if(4, [_AT_EMPTY_PATH]))
     if not processes:
         # Threads share memory with the program and die with it.
-        blocks["clone"] = only_if(0, [_CLONE_THREAD], mask=_CLONE_THREAD)
+        blocks["clone"] = bpf_allow_only_if(0, [_CLONE_THREAD], mask=_CLONE_THREAD)
     actions = dict.fromkeys(FAKED, PRETEND) | dict.fromkeys(_ZYGOTE_ONLY, REFUSE)
-    return Filter(actions, blocks, ALLOW)
+    return SeccompFilter(actions, blocks, ALLOW)
 
 
-def build_filter(alone: bool, truncation: bool = True) -> Filter:
+def compiler_seccomp_filter(alone: bool, truncation: bool = True) -> SeccompFilter:
     """Return the filter of a build: the calls that a shell, make, compilers and compiled programs need.
 
     Args:
@@ -212,12 +214,12 @@ def build_filter(alone: bool, truncation: bool = True) -> Filter:
     blocks = _common_blocks()
     # By number, each of these calls could reach a process of the same user outside; 0 is the caller.
     for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):
-        blocks[name] = only_if(0, [0])
-    blocks["setpriority"] = only_if(0, [0], only_if(1, [0]))
-    blocks["execveat"] = always(UNKNOWN)
-    blocks["ioctl"] = only_if(1, _IOCTL, otherwise=NO_TERMINAL)  # cp copies by itself where it cannot clone
+        blocks[name] = bpf_allow_only_if(0, [0])
+    blocks["setpriority"] = bpf_allow_only_if(0, [0], bpf_allow_only_if(1, [0]))
+    blocks["execveat"] = bpf_return(UNKNOWN)
+    blocks["ioctl"] = bpf_allow_only_if(1, _IOCTL, otherwise=NO_TERMINAL)  # cp copies by itself where it cannot clone
     also = (*BUILDING, *_PROCESSES, "prctl", *(("kill", "tkill", "tgkill") if alone else ()))
-    return Filter(_common_actions(also, truncation), blocks)
+    return SeccompFilter(_common_actions(also, truncation), blocks)
 
 
 def _common_blocks() -> dict[str, Block]:
@@ -226,26 +228,26 @@ def _common_blocks() -> dict[str, Block]:
 
     def opening(argument: int) -> Block:
         # A file without a name escapes the measuring of a folder.
-        named = unless(argument, [_O_TRUNC, _O_ACCMODE, truncating], mask=truncating)
-        return if_any_bit(argument, _O_TMPFILE, NOT_SUPPORTED, named)
+        named = bpf_allow_unless(argument, [_O_TRUNC, _O_ACCMODE, truncating], mask=truncating)
+        return bpf_branch_if_any_bit(argument, _O_TMPFILE, NOT_SUPPORTED, named)
 
     return {
         # The flags of clone that make namespaces are forbidden to all.
-        "clone": if_any_bit(0, _NEW_NAMESPACES, REFUSE, always(ALLOW)),
-        "close_range": only_if(2, [0, _CLOSE_RANGE_CLOEXEC]),  # never into a descriptor table of its own
+        "clone": bpf_branch_if_any_bit(0, _NEW_NAMESPACES, REFUSE, bpf_return(ALLOW)),
+        "close_range": bpf_allow_only_if(2, [0, _CLOSE_RANGE_CLOEXEC]),  # never into a descriptor table of its own
         # The arguments of these two lie where a filter cannot look; glibc falls back to the older calls.
-        "clone3": always(UNKNOWN),
-        "openat2": always(UNKNOWN),
+        "clone3": bpf_return(UNKNOWN),
+        "openat2": bpf_return(UNKNOWN),
         "open": opening(1),
         "openat": opening(2),
-        "ioctl": only_if(1, _IOCTL),
-        "fcntl": only_if(1, _FCNTL),
+        "ioctl": bpf_allow_only_if(1, _IOCTL),
+        "fcntl": bpf_allow_only_if(1, _FCNTL),
     }
 
 
-def _pretend_own_limits(argument: int) -> Block:
+def _pretend_rlimits_set(argument: int) -> Block:
     """Pretend that changing the limits on CPU seconds and tasks succeeded, since the sandbox sets these."""
-    return unless(argument, [_RLIMIT_CPU, _RLIMIT_NPROC], PRETEND)
+    return bpf_allow_unless(argument, [_RLIMIT_CPU, _RLIMIT_NPROC], PRETEND)
 
 
 def _common_actions(also: Iterable[str], truncation: bool) -> dict[str, int]:

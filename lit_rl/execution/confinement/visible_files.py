@@ -28,7 +28,7 @@ _SUBFOLDERS = ("gcc", "gconv", "locale", "ossl-modules", "terminfo")
 DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 
 
-def library_folder() -> str:
+def stdlib_folder() -> str:
     """Return the folder of this interpreter's standard library."""
     return os.path.realpath(os.path.dirname(os.__file__))
 
@@ -37,11 +37,11 @@ def system_files() -> list[str]:
     """List libraries, locales and time zones one by one, because a rule for a folder cannot exclude a part of it."""
     beside = os.path.join(os.path.realpath(sys.base_exec_prefix), "lib")
     folders = {path for path in (*LIBRARY_FOLDERS, beside) if os.path.isdir(path) and not os.path.islink(path)}
-    found = [entry.path for folder in sorted(folders) for entry in os.scandir(folder) if _is_for_all(entry)]
+    found = [entry.path for folder in sorted(folders) for entry in os.scandir(folder) if _is_visible_to_programs(entry)]
     return [*found, *(path for path in _FILES if os.path.lexists(path))]
 
 
-def _is_for_all(entry: os.DirEntry[str]) -> bool:
+def _is_visible_to_programs(entry: os.DirEntry[str]) -> bool:
     if entry.is_dir():
         return "-linux-" in entry.name or entry.name in _SUBFOLDERS
     return _LIBRARY_FILES.fullmatch(entry.name) is not None
@@ -52,19 +52,19 @@ def header_folders() -> list[str]:
     return [path for path in _HEADERS if os.path.isdir(path)]
 
 
-def library_entries() -> list[str]:
+def stdlib_entries() -> list[str]:
     """List the entries of the standard library's folders, without site packages."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    folders = {library_folder(), os.path.realpath(os.path.join(sys.exec_prefix, sys.platlibdir, version))}
+    folders = {stdlib_folder(), os.path.realpath(os.path.join(sys.exec_prefix, sys.platlibdir, version))}
     return [entry.path for folder in folders for entry in os.scandir(folder) if entry.name not in _SITE]
 
 
-def site_folders() -> list[str]:
+def site_packages_folders() -> list[str]:
     """List the site-package folders inside the standard library's folder, which are to be hidden."""
-    return [path for name in _SITE if os.path.isdir(path := os.path.join(library_folder(), name))]
+    return [path for name in _SITE if os.path.isdir(path := os.path.join(stdlib_folder(), name))]
 
 
-def without_hidden(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
+def paths_without_hidden(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
     """Return paths that show the given paths without the hidden paths.
 
     A file rule cannot exclude a part of a folder, so folders above what is hidden are replaced by their entries.

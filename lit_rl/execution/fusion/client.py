@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lit_rl.errors import UsageError
-from lit_rl.execution.fusion.judges import RemoteRun, judge_for
+from lit_rl.execution.fusion.judges import RemoteRun, remote_judge_of
 from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict, require_program
-from lit_rl.execution.wire.bounded_json import NotPlain, parse
+from lit_rl.execution.wire.bounded_json import NotPlain, parse_bounded_json
 from lit_rl.execution.worker import SandboxError
 
 _log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class SandboxFusionClient(ProgramRunner):
         The future raises ``SandboxError`` if the server fails to run a known good program.
         """
         require_program(program, check)
-        judge = partial(judge_for(check), self._run_remotely, program)
+        judge = partial(remote_judge_of(check), self._run_remotely, program)
         self._pending.acquire()
         try:
             future = self._pool.submit(self._judge_or_report, judge)
@@ -180,7 +180,7 @@ def post_json(url: str, content: dict[str, Any], seconds: float) -> dict[str, An
         connection.close()  # the rest is still on its way
         return _TOO_LONG
     with suppress(NotPlain):
-        answer = parse(data, _MAX_ANSWER_LENGTH, _ANSWER_UNITS)
+        answer = parse_bounded_json(data, _MAX_ANSWER_LENGTH, _ANSWER_UNITS)
         if response.status == 200 and isinstance(answer, dict):
             return answer
     connection.close()

@@ -17,11 +17,11 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import Call
-from lit_rl.execution.judging.calls import Answers, calls_of, plan_of, refuse_object
+from lit_rl.execution.judging.calls import CallAnswers, assert_plan_of, calls_of, refuse_object
 from lit_rl.execution.judging.stdio import Expected, judge_cases, same_output
 from lit_rl.execution.judging.verdicts import with_error_details
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.printable import printable
+from lit_rl.execution.wire.printable import make_printable
 from lit_rl.execution.wire.program_messages import Description
 
 
@@ -86,7 +86,7 @@ os._exit(0)
 """
 
 
-def judge_for(check: Check) -> RemoteJudge:
+def remote_judge_of(check: Check) -> RemoteJudge:
     """Return the judge of a check, to be called with a function that runs code, and with the program."""
     if obstacle := _unsupported_reason(check):
         raise UsageError(f"{obstacle}: use the local Sandbox")
@@ -94,7 +94,7 @@ def judge_for(check: Check) -> RemoteJudge:
     return lambda run, program: judge(run, program) if program.strip() else Outcome(Verdict.NO_PROGRAM)
 
 
-def _stdio_judge(check: StdioTests) -> RemoteJudge:
+def _make_stdio_judge(check: StdioTests) -> RemoteJudge:
     return lambda run, program: judge_cases(check, partial(_judge_case, run, program, check))
 
 
@@ -107,36 +107,45 @@ def _judge_case(run: Run, program: str, check: StdioTests, stdin: str, expected:
         same = same_output(ran.stdout.encode("utf-8", "surrogatepass"), expected, check)
         verdict = Verdict.PASSED if same else Verdict.WRONG_ANSWER
     return Outcome(
-        verdict, (), {}, printable(ran.stdout[-_TAIL:]), printable(ran.stderr[-_TAIL:]), wall_seconds=ran.wall_seconds
+        verdict,
+        (),
+        {},
+        make_printable(ran.stdout[-_TAIL:]),
+        make_printable(ran.stderr[-_TAIL:]),
+        wall_seconds=ran.wall_seconds,
     )
 
 
-def _calls_judge(check: CallTests) -> RemoteJudge:
+def _make_calls_judge(check: CallTests) -> RemoteJudge:
     calls = calls_of(check)
 
     def judge(run: Run, program: str) -> Outcome:
         seconds = check.timeout_seconds * check.num_limits
-        answers, ran = _run_calls(run, program, calls, seconds, check.in_place)
-        return _outcome(answers, answers.verdicts_of_calls(check), [(index,) for index in range(len(calls))], ran)
+        answers, ran = _run_calls_remotely(run, program, calls, seconds, check.in_place)
+        return _outcome_of_remote_calls(
+            answers, answers.verdicts_of_calls(check), [(index,) for index in range(len(calls))], ran
+        )
 
     return judge
 
 
-def _asserts_judge(check: AssertTests) -> RemoteJudge:
-    plan = plan_of(check)
+def _make_asserts_judge(check: AssertTests) -> RemoteJudge:
+    plan = assert_plan_of(check)
     assert plan is not None  # tests without a plan were refused
 
     def judge(run: Run, program: str) -> Outcome:
-        answers, ran = _run_calls(run, program, plan.calls, check.timeout_seconds, in_place=False)
-        return _outcome(answers, answers.verdicts_of_plan(plan), [one.calls for one in plan.assertions], ran)
+        answers, ran = _run_calls_remotely(run, program, plan.calls, check.timeout_seconds, in_place=False)
+        return _outcome_of_remote_calls(
+            answers, answers.verdicts_of_plan(plan), [one.calls for one in plan.assertions], ran
+        )
 
     return judge
 
 
 _JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
-    StdioTests: _stdio_judge,
-    CallTests: _calls_judge,
-    AssertTests: _asserts_judge,
+    StdioTests: _make_stdio_judge,
+    CallTests: _make_calls_judge,
+    AssertTests: _make_asserts_judge,
 }
 
 
@@ -158,7 +167,7 @@ def _unsupported_reason(check: Check) -> str:
         for option in ("in_place", "allow_objects"):
             if getattr(check, option):
                 return f"a server cannot honour AssertTests({option}=True)"
-        plan = plan_of(check)
+        plan = assert_plan_of(check)
         if plan is None:
             return "these tests do more than compare results of literal calls"
         length = _answer_length(assertion.wanted_literal() for assertion in plan.assertions)
@@ -171,9 +180,9 @@ def _answer_length(expected: Iterable[Any]) -> int:
     return sum(len(plain.dumps(value)) + 1 for value in expected)
 
 
-def _run_calls(
+def _run_calls_remotely(
     run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
-) -> tuple[Answers, RemoteRun]:
+) -> tuple[CallAnswers, RemoteRun]:
     trees = [
         (call.name, plain.to_tree(list(call.args), refuse_object), plain.to_tree(dict(call.kwargs), refuse_object))
         for call in calls
@@ -184,7 +193,7 @@ def _run_calls(
     ended = ran.verdict
     if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > _MAX_ANSWER_LENGTH + 1000:
         ended = Verdict.OUTPUT_LIMIT
-    return Answers(content, len(calls), ended, lambda error: _verdict_of_error(run, program, error)), ran
+    return CallAnswers(content, len(calls), ended, lambda error: _verdict_of_error(run, program, error)), ran
 
 
 @lru_cache(maxsize=1)
@@ -206,8 +215,11 @@ def _is_no_python(run: Run, program: str) -> bool:
     return run(_COMPILE_ONLY, "python", program, _COMPILE_SECONDS).verdict is Verdict.EXCEPTION
 
 
-def _outcome(answers: Answers, cases: Sequence[Verdict], made: Sequence[Sequence[int]], ran: RemoteRun) -> Outcome:
+def _outcome_of_remote_calls(
+    answers: CallAnswers, cases: Sequence[Verdict], made: Sequence[Sequence[int]], ran: RemoteRun
+) -> Outcome:
     verdict, error = answers.verdict_and_error(cases, made)
     return with_error_details(
-        Outcome(verdict, tuple(cases), {}, "", printable(ran.stderr[-_TAIL:]), wall_seconds=ran.wall_seconds), error
+        Outcome(verdict, tuple(cases), {}, "", make_printable(ran.stderr[-_TAIL:]), wall_seconds=ran.wall_seconds),
+        error,
     )

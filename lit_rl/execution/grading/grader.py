@@ -5,8 +5,8 @@ search. When the first test fails, or after the last test, one line with a secre
 and the exit status says the same. If the program's process ended before, in any way, the tests have not passed. Around
 that line stands a letter for each test: after a test that failed, the others still run, to be counted.
 
-Before the first program, the tests are rehearsed without one (:func:`rehearse`), up to their first use of a name that
-a program provides. A failure there is the tests' fault for every program; every later error is the program's fault.
+Before the first program, the tests are rehearsed without one (:func:`rehearse_tests`), up to their first use of a name
+that a program provides. A failure there is the tests' fault for every program; later errors are the program's fault.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from lit_rl.execution.grading.names import (
     require_import,
     tests_namespace,
 )
-from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
+from lit_rl.execution.grading.tests_side import ProgramEnded, TestsRpcLink
 from lit_rl.execution.program_side.child import CHANNEL
 from lit_rl.execution.program_side.interpreter import reseed_random
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.errors import describe_exception, innermost_line_in
-from lit_rl.execution.wire.program_messages import description_or_none
+from lit_rl.execution.wire.program_messages import exception_description_or_none
 from lit_rl.execution.wire.value_text import value_text
 
 RESULT = 1  # stdout of the grader: nothing else writes there, tests print to stderr
@@ -54,21 +54,21 @@ _SHORTAGES = (errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOM
 
 def grade(job: dict[str, Any]) -> int:
     """Run the tests of ``job``, send the result to the supervisor as one line of JSON, and return the exit status."""
-    program = TestsSide(Channel(CHANNEL), job["in_place"], job["allow_objects"])
-    results = ReportingTestRunner(_take_stdout(), job, program)
+    program = TestsRpcLink(Channel(CHANNEL), job["in_place"], job["allow_objects"])
+    results = ReportingTestRunner(_reserve_stdout_for_result(), job, program)
     reseed_random(job["seed"])  # from a stream of its own, the program could tell what tests draw
     code = marshal.loads(job["code"])
-    install_code_guard(code, job["texts"], lambda: program.is_used, program.mark_disbelieved)
+    install_code_guard(code, job["texts"], lambda: program.is_used, program.mark_program_disbelieved)
     results.send_once(run_tests(job, code, program, results))
     return STATUSES[results.kind]
 
 
-def rehearse(job: dict[str, Any]) -> int:
+def rehearse_tests(job: dict[str, Any]) -> int:
     """Run the tests of ``job`` without a program, up to their first use of a program, which ends this process.
 
     If the tests fail or end before they use a program, return the exit status; the reason goes to the supervisor.
     """
-    result = _take_stdout()
+    result = _reserve_stdout_for_result()
     reseed_random(job["seed"])
     code = marshal.loads(job["code"])
     progress, passes = _TestRunner(), False
@@ -87,7 +87,7 @@ def rehearse(job: dict[str, Any]) -> int:
     return STATUSES["faulty"]
 
 
-def _take_stdout() -> Channel:
+def _reserve_stdout_for_result() -> Channel:
     """Keep standard output for the result alone; from now on, the tests print to standard error."""
     result = os.dup(RESULT)
     os.dup2(2, RESULT)
@@ -122,9 +122,9 @@ class _TestRunner:
             if kind == "unittest":
                 _run_unittest_case(namespace[name], self)
             elif kind == "class":
-                _run_class(namespace[name], namespace, self)
+                _run_test_class(namespace[name], namespace, self)
             else:
-                _run_function(namespace[name], namespace, self)
+                _run_test_function(namespace[name], namespace, self)
 
 
 class ReportingTestRunner(_TestRunner):
@@ -133,7 +133,7 @@ class ReportingTestRunner(_TestRunner):
     ``kinds`` is what the program said about names of its own; ``evidence`` holds the numbers of asserts that held.
     """
 
-    def __init__(self, channel: Channel, job: dict[str, Any], program: TestsSide) -> None:
+    def __init__(self, channel: Channel, job: dict[str, Any], program: TestsRpcLink) -> None:
         self._channel, self._job, self._program = channel, job, program
         self._num_tests = self._num_noted = 0  # tests that ended, and asserts that held since the last of them
         self._is_unset = False  # whether the program raised where the tests wanted to bind a name
@@ -147,7 +147,7 @@ class ReportingTestRunner(_TestRunner):
             PASSED: self._record_evidence,
             HELD: self.record_pass,
             FAILED: self.record_caught_error,
-            PROBED: self._forgive,
+            PROBED: self._forgive_missing_name,
         }
 
     def attempt(self, test: Callable[[], Any]) -> None:
@@ -164,14 +164,14 @@ class ReportingTestRunner(_TestRunner):
         missed = self.missed_name_error()
         if missed is not None:
             return self.record_failure(missed)
-        self._write(HELD_TEST)
+        self._write_test_letter(HELD_TEST)
 
     def missed_name_error(self) -> NameError | None:
         """Return the error for a name that the tests used and the program does not define, if there is one."""
         name = self._program.missed
         return None if name is None else NameError(f"name {name!r} is not defined", name=name)
 
-    def _forgive(self) -> None:
+    def _forgive_missing_name(self) -> None:
         """Allow tests to try several names that a program may define."""
         if self.kinds and self._program.missed != self._job["entry_point"]:
             self._program.missed = None
@@ -186,10 +186,12 @@ class ReportingTestRunner(_TestRunner):
     def record_failure(self, error: BaseException, is_test: bool = True) -> None:
         self._program.missed = None
         found = {"line": self.line, **_classify_failure(error, self._program, self._job["names"], self.kinds)}
-        found["number"] = self._number
+        found["number"] = self._current_assert_number
         raised = found["kind"] == "raised"
         if is_test:
-            self._write(RAISED_TEST if raised or (self._is_unset and isinstance(error, NameError)) else FAILED_TEST)
+            self._write_test_letter(
+                RAISED_TEST if raised or (self._is_unset and isinstance(error, NameError)) else FAILED_TEST
+            )
         self._is_unset = raised and not is_test
         self.send_once(found)
 
@@ -201,12 +203,14 @@ class ReportingTestRunner(_TestRunner):
         elif self._program.is_disbelieved and found["kind"] == "passed":
             found = {"kind": "failed", "message": "AssertionError: an answer of the program is no evidence"}
         if "error" in found:
-            found["error"] = description_or_none(found["error"])
+            found["error"] = exception_description_or_none(found["error"])
         self.kind = found["kind"]
-        self._channel.send("\n" + json.dumps({"number": self._number, **found, "secret": self._job["secret"]}))
+        self._channel.send(
+            "\n" + json.dumps({"number": self._current_assert_number, **found, "secret": self._job["secret"]})
+        )
 
     @property
-    def _number(self) -> int:
+    def _current_assert_number(self) -> int:
         """Number of the assert being tried; the iterations of a loop of unknown length count as they are reached."""
         return self._num_tests + self._num_noted + 1
 
@@ -214,7 +218,7 @@ class ReportingTestRunner(_TestRunner):
         self.evidence.add(number)
         self._num_noted += 1
 
-    def _write(self, letter: bytes) -> None:
+    def _write_test_letter(self, letter: bytes) -> None:
         self._num_tests, self._num_noted = self._num_tests + 1, 0
         if self._num_tests <= _MAX_TESTS:
             os.write(self._channel.descriptor, letter)
@@ -242,24 +246,26 @@ def _run_unittest_case(case: Any, progress: _TestRunner) -> None:
     unittest.defaultTestLoader.loadTestsFromTestCase(case).run(Result())
 
 
-def _run_class(kind: Any, namespace: dict[str, Any], progress: _TestRunner) -> None:
+def _run_test_class(kind: Any, namespace: dict[str, Any], progress: _TestRunner) -> None:
     for name in [name for name in vars(kind) if name.startswith("test")]:
         instance = kind()
-        getattr(instance, "setup_method", lambda *_: None)(*_hook_arguments(instance, "setup_method", name))
+        getattr(instance, "setup_method", lambda *_: None)(*_setup_hook_arguments(instance, "setup_method", name))
         try:
-            _run_function(getattr(instance, name), namespace, progress)
+            _run_test_function(getattr(instance, name), namespace, progress)
         finally:
-            getattr(instance, "teardown_method", lambda *_: None)(*_hook_arguments(instance, "teardown_method", name))
+            getattr(instance, "teardown_method", lambda *_: None)(
+                *_setup_hook_arguments(instance, "teardown_method", name)
+            )
 
 
-def _hook_arguments(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
+def _setup_hook_arguments(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
     function = getattr(instance, hook, None)
     return (getattr(instance, name),) if function and inspect.signature(function).parameters else ()
 
 
-def _run_function(function: Callable[..., Any], namespace: dict[str, Any], progress: _TestRunner) -> None:
+def _run_test_function(function: Callable[..., Any], namespace: dict[str, Any], progress: _TestRunner) -> None:
     wanted = inspect.signature(function).parameters.get("candidate")
-    for given in _parameter_sets(function):
+    for given in _pytest_argument_sets(function):
         if "candidate" in namespace and wanted is not None and wanted.default is wanted.empty:
             given = {"candidate": namespace["candidate"], **given}
         progress.attempt(partial(_run_once, function, given))
@@ -273,19 +279,21 @@ def _run_once(function: Callable[..., Any], given: dict[str, Any]) -> None:
         asyncio.run(result)
 
 
-def _parameter_sets(function: Any) -> Iterator[dict[str, Any]]:
+def _pytest_argument_sets(function: Any) -> Iterator[dict[str, Any]]:
     """Yield the arguments for each run: one set, or the product of pytest's ``parametrize`` marks."""
     marks = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize"]
-    for chosen in itertools.product(*[_parameter_cases(*mark.args[:2]) for mark in marks]):
+    for chosen in itertools.product(*[_pytest_mark_cases(*mark.args[:2]) for mark in marks]):
         yield {name: value for case in chosen for name, value in case.items()}
 
 
-def _parameter_cases(names: Any, values: Iterable[Any]) -> list[dict[str, Any]]:
+def _pytest_mark_cases(names: Any, values: Iterable[Any]) -> list[dict[str, Any]]:
     split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     return [dict(zip(split, [value] if len(split) == 1 else value, strict=True)) for value in values]
 
 
-def run_tests(job: dict[str, Any], code: CodeType, program: TestsSide, results: ReportingTestRunner) -> dict[str, Any]:
+def run_tests(
+    job: dict[str, Any], code: CodeType, program: TestsRpcLink, results: ReportingTestRunner
+) -> dict[str, Any]:
     """Run the tests and describe the result; failures after which the tests went on are already reported."""
     try:
         results.kinds = program.request_name_kinds(frozenset((*job["names"], *job["modules"])))
@@ -306,7 +314,7 @@ def run_tests(job: dict[str, Any], code: CodeType, program: TestsSide, results: 
 
 
 def _classify_failure(
-    error: BaseException, program: TestsSide, names: tuple[str, ...], kinds: dict[str, Any]
+    error: BaseException, program: TestsRpcLink, names: tuple[str, ...], kinds: dict[str, Any]
 ) -> dict[str, Any]:
     """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused."""
     line = innermost_line_in(error, "<test>")

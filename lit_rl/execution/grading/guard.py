@@ -57,7 +57,7 @@ def install_code_guard(
         if code is tests:
             return True
         if not own:
-            own.extend(found for text in texts for found in _compiled_codes(text))
+            own.extend(found for text in texts for found in _possible_code_objects(text))
         return code in own
 
     def is_refused(event: str, arguments: tuple[Any, ...]) -> bool:
@@ -97,7 +97,7 @@ def _is_call_free_code(code: CodeType) -> bool:
     return not (code.co_names or code.co_freevars or any(isinstance(value, CodeType) for value in code.co_consts))
 
 
-def _compiled_codes(text: str) -> Iterable[CodeType]:
+def _possible_code_objects(text: str) -> Iterable[CodeType]:
     for mode, source in (("eval", text.lstrip(" \t")), ("exec", text)):
         try:
             yield compile(source, "<string>", mode, dont_inherit=True)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, NoReturn
 
-from lit_rl.execution.grading.tests_side import TestsSide
+from lit_rl.execution.grading.tests_side import TestsRpcLink
 from lit_rl.execution.wire.link import BadMessage
-from lit_rl.execution.wire.object_table import OPERATIONS, StopOfProgram
+from lit_rl.execution.wire.object_table import OPERATIONS, ReplacedStopIteration
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
 HELD, FAILED = "__lit_rl_held__", "__lit_rl_failed__"  # the tests call these where a single test ended
@@ -21,14 +21,14 @@ STOPPED = "__lit_rl_stopped__"  # the tests also expect it where they expect Sto
 _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
 
 
-def tests_namespace(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide) -> dict[str, Any]:
+def tests_namespace(job: dict[str, Any], kinds: dict[str, Any], program: TestsRpcLink) -> dict[str, Any]:
     """Return the globals of test code."""
-    namespace: dict[str, Any] = {"__name__": "__main__", STOPPED: StopOfProgram}
+    namespace: dict[str, Any] = {"__name__": "__main__", STOPPED: ReplacedStopIteration}
     for name in job["names"]:
         if name in kinds:
             _bind_name(namespace, name, kinds, program)
     for name, (module, attributes) in job["modules"].items():
-        found = module_meant(name, module, attributes)
+        found = module_meant_by_name(name, module, attributes)
         if found is not None:
             namespace[name] = found
         elif name in kinds:
@@ -48,7 +48,7 @@ def tests_namespace(job: dict[str, Any], kinds: dict[str, Any], program: TestsSi
 class _Globals(dict[str, Any]):
     """Globals of tests, which record the last name that tests look up and the program does not define."""
 
-    def __init__(self, content: dict[str, Any], absent: set[str], program: TestsSide) -> None:
+    def __init__(self, content: dict[str, Any], absent: set[str], program: TestsRpcLink) -> None:
         super().__init__(content)
         self._absent, self._program = absent, program
 
@@ -58,7 +58,7 @@ class _Globals(dict[str, Any]):
         raise KeyError(name)
 
 
-def _bind_name(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: TestsSide) -> None:
+def _bind_name(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: TestsRpcLink) -> None:
     kind = kinds[name]
     try:
         if kind[0] == "function":
@@ -74,7 +74,7 @@ def _bind_name(namespace: dict[str, Any], name: str, kinds: dict[str, Any], prog
         program.end_tests([])
 
 
-def module_meant(name: str, module: str, attributes: tuple[str, ...]) -> Any:
+def module_meant_by_name(name: str, module: str, attributes: tuple[str, ...]) -> Any:
     """Return the module or function that tests mean by a name; ``None`` if it lacks an attribute that they use."""
     if not attributes:
         module, _, function = module.rpartition(".")
@@ -130,10 +130,10 @@ def require_import(module: str, names: Iterable[str]) -> None:
 
 def rehearsal_namespace(job: dict[str, Any]) -> dict[str, Any]:
     """Return the tests' globals, with placeholders for the names of the program."""
-    namespace: dict[str, Any] = {"__name__": "__main__", PASSED: lambda number: None, STOPPED: StopOfProgram}
+    namespace: dict[str, Any] = {"__name__": "__main__", PASSED: lambda number: None, STOPPED: ReplacedStopIteration}
     namespace |= {HELD: lambda: None, PROBED: lambda: None, FAILED: _raise_again}
     provided = [*job["names"], *([] if job["entry_point"] is None else [job["entry_point"], "candidate"])]
     for name, (module, attributes) in job["modules"].items():
-        found = module_meant(name, module, attributes)
+        found = module_meant_by_name(name, module, attributes)
         namespace[name] = Unprovided() if found is None else found
     return {name: Unprovided() for name in provided if name not in namespace} | namespace

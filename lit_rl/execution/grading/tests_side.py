@@ -40,7 +40,7 @@ class ProgramEnded(BaseException):
     """The program's process is gone. Not an ``Exception``: no test can catch it by accident."""
 
 
-class TestsSide(RpcLink):
+class TestsRpcLink(RpcLink):
     """The tests' end of the link: sends requests to the program, and answers its requests to the tests' objects.
 
     Objects of the program are compared by identity, or with ``allow_objects`` as their classes decide. Their operators
@@ -103,11 +103,11 @@ class TestsSide(RpcLink):
             except (ChannelClosed, BadMessage):
                 self.end_tests([])
         if self._knows_tests and isinstance(target, int):
-            self._require_evidence(target, operation, result)
+            self._refuse_doubtful_answer(target, operation, result)
         self.last_result = result
         return result
 
-    def mark_disbelieved(self) -> None:
+    def mark_program_disbelieved(self) -> None:
         self.is_disbelieved = True
 
     def receive(self) -> list[Any]:
@@ -120,7 +120,7 @@ class TestsSide(RpcLink):
         value = super().decode_response(message, args)
         if self._in_place and len(message) == 4:
             for mine, theirs in zip(args, message[2], strict=True):
-                _copy_back(mine, self.decode_value(theirs))
+                _copy_back_mutations(mine, self.decode_value(theirs))
         return value
 
     def decode_exception(self, description: Any) -> BaseException:
@@ -183,7 +183,7 @@ class TestsSide(RpcLink):
 
     def apply_operator(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Apply an operator to an object of the program; the class docstring says which answers are trusted."""
-        if operation == "__contains__" and not self._is_named(standin) and not self._allow_objects:
+        if operation == "__contains__" and not self._is_of_named_class(standin) and not self._allow_objects:
             return any(item is args[0] or item == args[0] for item in standin)
         if operation == "__exit__":
             kind, error, _ = args
@@ -191,30 +191,30 @@ class TestsSide(RpcLink):
             # The end of a ``with`` block never swallows a failed assert.
             return bool(swallowed) and not isinstance(error, AssertionError) and isinstance(error, Exception)
         brings = operation in _BRINGING and not all(isinstance(value, Proxy) for value in args)
-        if not brings or self._allow_objects or (self._is_named(standin) and operation not in _SUBTRACTING):
+        if not brings or self._allow_objects or (self._is_of_named_class(standin) and operation not in _SUBTRACTING):
             return super().apply_operator(standin, operation, args, kwargs)
         self._knows_tests = True
         result = super().apply_operator(standin, operation, args, kwargs)
         if isinstance(result, Proxy):
             self._untrusted.add(result._number_)
         elif result is not NotImplemented and operation not in _TRUSTED:
-            self._raise_untrusted()
+            self._refuse_untrusted_answer()
         return result
 
-    def _require_evidence(self, target: int, operation: str, result: Any) -> None:
+    def _refuse_doubtful_answer(self, target: int, operation: str, result: Any) -> None:
         """Refuse a plain answer of an object that may know what is expected."""
-        is_named = self._is_named(self._standins.get(target))
+        is_named = self._is_of_named_class(self._standins.get(target))
         is_doubtful = target in self._untrusted and (operation in _NUMERIC or not is_named)
         if isinstance(result, Proxy):
             self._untrusted.update([result._number_] if is_doubtful else [])
         elif result is not NotImplemented and (is_doubtful or not (is_named or operation in _TRUSTED)):
-            self._raise_untrusted()
+            self._refuse_untrusted_answer()
 
-    def _raise_untrusted(self) -> NoReturn:
-        self.mark_disbelieved()  # the tests have not passed, even if they catch the error
+    def _refuse_untrusted_answer(self) -> NoReturn:
+        self.mark_program_disbelieved()  # the tests have not passed, even if they catch the error
         raise TypeError(_UNTRUSTED)
 
-    def _is_named(self, standin: Any) -> bool:
+    def _is_of_named_class(self, standin: Any) -> bool:
         return any(isinstance(standin, kind) or standin is kind for kind in self.named)
 
     # --- the tests' objects ------------------------------------------------------------------------------
@@ -244,11 +244,11 @@ class TestsSide(RpcLink):
         answers = any("__" in name for name in kwargs) or (operation == "method" and args[0] in _OF_MOCKS)
         return forbidden or answers or any(target is function for function in _FOR_TESTS_ONLY)
 
-    def ends_this_side(self, error: BaseException) -> bool:
-        return isinstance(error, ProgramEnded) or super().ends_this_side(error)
+    def is_fatal_error(self, error: BaseException) -> bool:
+        return isinstance(error, ProgramEnded) or super().is_fatal_error(error)
 
 
-def _copy_back(mine: Any, theirs: Any) -> None:
+def _copy_back_mutations(mine: Any, theirs: Any) -> None:
     """Give a list, dict or set of the test the content that the program left in its copy."""
     if type(mine) is not type(theirs):
         return

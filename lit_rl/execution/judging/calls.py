@@ -12,12 +12,12 @@ from typing import Any
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import Assertion, AssertPlan, Call, plan_asserts
-from lit_rl.execution.judging.graded import judge_graded
+from lit_rl.execution.judging.graded import judge_with_grader
 from lit_rl.execution.judging.supervising.child_files import ChildFiles, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import (
     describe_exit,
-    outcome_of,
+    outcome_of_child,
     parse_exception_line,
     verdict_of_child,
     verdict_of_error,
@@ -37,16 +37,16 @@ def judge_asserts(client: ZygoteClient, program: str, check: AssertTests) -> Out
     """Judge by the calls of a plan if the tests have a plan, and by two processes otherwise."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
-    plan = plan_of(check)
+    plan = assert_plan_of(check)
     if plan is None:
-        return judge_graded(client, program, check)
+        return judge_with_grader(client, program, check)
     try:
-        return judge_plan(client, program, check, plan) or judge_graded(client, program, check)
+        return judge_plan(client, program, check, plan) or judge_with_grader(client, program, check)
     except FaultyCheck as fault:  # found by a grader, which only the program made necessary
         return Outcome(Verdict.WRONG_ANSWER, stderr=str(fault))
 
 
-def plan_of(check: AssertTests) -> AssertPlan | None:
+def assert_plan_of(check: AssertTests) -> AssertPlan | None:
     """Return the plan of a check's tests, or ``None`` if the tests need a grader."""
     return None if check.in_place or check.allow_objects else plan_asserts(check.test, check.entry_point)
 
@@ -66,7 +66,7 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
         cases = answers.verdicts_of_plan(plan)
         if answers.failed_over_an_object(plan, cases):
             return None
-        outcome = _outcome(answers, cases, [one.calls for one in plan.assertions], child, report)
+        outcome = _outcome_of_calls(answers, cases, [one.calls for one in plan.assertions], child, report)
         failed = None if outcome.passed else failed_assert(answers, cases, plan, check.test)
         return replace(outcome, failed_case=failed)
 
@@ -80,7 +80,7 @@ def judge_python_calls(client: ZygoteClient, program: str, check: CallTests) -> 
         report = client.run([child], check.timeout_seconds, check.num_limits)
         answers = _read_answers(client, program, child, report, len(calls))
         cases = answers.verdicts_of_calls(check)
-        outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)
+        outcome = _outcome_of_calls(answers, cases, [(index,) for index in range(len(calls))], child, report)
         return outcome if outcome.passed else replace(outcome, failed_case=failed_call(answers, cases, calls, check))
 
 
@@ -116,9 +116,11 @@ def refuse_object(value: Any) -> list[Any]:
     raise FaultyCheck(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
-def _read_answers(client: ZygoteClient, program: str, child: ChildFiles, report: JobReport, num_calls: int) -> Answers:
+def _read_answers(
+    client: ZygoteClient, program: str, child: ChildFiles, report: JobReport, num_calls: int
+) -> CallAnswers:
     status = report.children[0].status
-    return Answers(
+    return CallAnswers(
         read_whole(child.channel),
         num_calls,
         verdict_of_child(client, child, report),
@@ -126,16 +128,16 @@ def _read_answers(client: ZygoteClient, program: str, child: ChildFiles, report:
     )
 
 
-def _outcome(
-    answers: Answers, cases: list[Verdict], made: Sequence[Sequence[int]], child: ChildFiles, report: JobReport
+def _outcome_of_calls(
+    answers: CallAnswers, cases: list[Verdict], made: Sequence[Sequence[int]], child: ChildFiles, report: JobReport
 ) -> Outcome:
     verdict, error = answers.verdict_and_error(cases, made)
     if verdict is Verdict.EXCEPTION and not error:
         error = describe_exit(report.children[0].status)
-    return outcome_of(verdict, cases, child, report, error)
+    return outcome_of_child(verdict, cases, child, report, error)
 
 
-class Answers:
+class CallAnswers:
     """Values by position of the call, and reasons for missing values; a value is read when it is compared.
 
     Args:
@@ -179,9 +181,9 @@ class Answers:
     def error(self, index: int) -> Description | None:
         """Return why a call gave no value: its exception, an earlier end of the program, or a value not carried."""
         refused = self._refused.get(index)
-        return self._exception(index) or (None if refused is None else describe_not_carried(refused))
+        return self._exception_of_call(index) or (None if refused is None else describe_not_carried(refused))
 
-    def _exception(self, index: int) -> Description | None:
+    def _exception_of_call(self, index: int) -> Description | None:
         line = self._lines.get(index + 1)
         return self.start_error or (None if line is None else parse_exception_line(line))
 
@@ -209,7 +211,7 @@ class Answers:
             return self._ended
         if self.start_error:
             return self._verdict_of_start
-        if error := self._exception(index):
+        if error := self._exception_of_call(index):
             return self._judge_error({**error, "stage": "run"})
         if index + 1 in self._lines:
             return None
@@ -247,7 +249,7 @@ class Answers:
 
         def holds(index: int, expected: Any) -> bool:
             value = self.value(index, expected)
-            return matches(value, expected, check) or (check.in_list and matches(value, [expected], check))
+            return value_matches(value, expected, check) or (check.in_list and value_matches(value, [expected], check))
 
         return [
             self.verdict_if_missing(index) or _verdict_of_comparison(holds, index, one)
@@ -285,7 +287,7 @@ def _holds_object(value: Any) -> bool:
     return isinstance(value, plain.Opaque)
 
 
-def matches(value: Any, expected: Any, check: CallTests) -> bool:
+def value_matches(value: Any, expected: Any, check: CallTests) -> bool:
     """Return whether a value is the expected one: same kind of container, numbers equal or within tolerance."""
     if check.as_evalplus:
         return bool(value == expected) or _is_close_like_evalplus(value, expected, check.tolerance)
@@ -299,12 +301,14 @@ def matches(value: Any, expected: Any, check: CallTests) -> bool:
         or (isinstance(value, list | tuple) and check.as_json)
     ):
         return len(value) == len(expected) and all(
-            matches(item, other, check) for item, other in zip(value, expected, strict=True)
+            value_matches(item, other, check) for item, other in zip(value, expected, strict=True)
         )
     if isinstance(expected, dict) and isinstance(value, dict):
         if check.as_json:
             value, expected = _with_text_keys(value), _with_text_keys(expected)
-        return value.keys() == expected.keys() and all(matches(value[key], expected[key], check) for key in expected)
+        return value.keys() == expected.keys() and all(
+            value_matches(value[key], expected[key], check) for key in expected
+        )
     return bool(value == expected)
 
 
@@ -343,7 +347,7 @@ def _verdict_of_comparison(comparison: Callable[..., bool], *arguments: Any) -> 
 
 
 def failed_call(
-    answers: Answers, cases: Sequence[Verdict], calls: Sequence[Call], check: CallTests
+    answers: CallAnswers, cases: Sequence[Verdict], calls: Sequence[Call], check: CallTests
 ) -> FailedCase | None:
     """Return the first case whose call did not return the expected value."""
     index = answers.first_failed(cases)
@@ -352,7 +356,7 @@ def failed_call(
     return FailedCase(index + 1, _call_text(calls[index]), value_text(check.cases[index][1]), answers.text(index))
 
 
-def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, test: str) -> FailedCase | None:
+def failed_assert(answers: CallAnswers, cases: Sequence[Verdict], plan: AssertPlan, test: str) -> FailedCase | None:
     """Return the first assert of a plan that does not hold; ``test`` is the source from which the plan was made."""
     failed = answers.first_failed(cases)
     if failed is None:

@@ -38,7 +38,7 @@ class Ruling(NamedTuple):
     fault: str = ""
 
 
-class Checkers:
+class CheckerRunner:
     """Runner of checkers. Each worker has one runner, whose zygote starts with the first checker."""
 
     def __init__(
@@ -49,12 +49,12 @@ class Checkers:
             work_bytes=4 * max(settings.output_bytes, _MAX_FILES_BYTES),
             reuses_folder=True,
         )
-        self._compiler, self._connect = compiler, connect
+        self._compiler, self._start_client = compiler, connect
         self._client: ZygoteClient | None = None
         # For each expected output that was tried: its points, or why the checker does not accept the output.
         self._rehearsed: dict[bytes, float | str] = {}
 
-    def rehearse(self, check: StdioTests) -> None:
+    def try_expected_outputs(self, check: StdioTests) -> None:
         """Judge each expected output with the checker as if a program had printed it, once per worker.
 
         A refusal is remembered only if it comes again in the same way.
@@ -99,7 +99,7 @@ class Checkers:
         job = make_run_job(checker.language, arguments=Checker.ARGUMENTS)
         job |= {"mode": "check", "files": {**files, Checker.ARGUMENTS[1]: printed}}
         job |= {"source": checker.source} if binary is None else {}
-        client = self._client = self._client or self._connect(self._settings)
+        client = self._client = self._client or self._start_client(self._settings)
         with ChildFiles(job, channel=None if binary is None else make_executable_memfd(binary)) as child:
             report = client.run([child], checker.timeout_seconds, compiled=binary is not None)
             ended = verdict_of_child(client, child, report)

@@ -39,7 +39,7 @@ Files = Mapping[str, str]
 """Source files by name."""
 
 
-class Compiled(NamedTuple):
+class CompiledProgram(NamedTuple):
     """A program as the compiler left it."""
 
     binary: bytes
@@ -60,7 +60,7 @@ def require_toolchain(language: Language) -> Toolchain:
     return found
 
 
-def environment_of(language: Language) -> dict[str, str]:
+def toolchain_variables(language: Language) -> dict[str, str]:
     """Return the environment variables of a language's tools and programs."""
     known = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "ONLINE_JUDGE": "true"}
     return {**known, **dict(LANGUAGES[language].environment)}
@@ -70,13 +70,13 @@ class Compiler:
     """Compiles each source once. Each worker has one compiler; a language's zygote starts with its first source."""
 
     def __init__(self, settings: ZygoteSettings, connect: Callable[[ZygoteSettings], ZygoteClient]) -> None:
-        self._settings, self._connect = settings, connect
+        self._settings, self._start_client = settings, connect
         self._clients: dict[Language, ZygoteClient] = {}
         self._runners: dict[Language, ZygoteClient] = {}
-        self._kept: OrderedDict[bytes, Compiled] = OrderedDict()
+        self._kept: OrderedDict[bytes, CompiledProgram] = OrderedDict()
         self._proven: set[Language] = set()  # something in the language compiled: headers are installed
 
-    def compile(self, files: Files, language: Language, beside: bool = False) -> Compiled:
+    def compile(self, files: Files, language: Language, beside: bool = False) -> CompiledProgram:
         """Return the compiled program, from the cache if its files were compiled before."""
         key = hashlib.sha256(repr((language, beside, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
         kept = self._kept
@@ -101,30 +101,30 @@ class Compiler:
                 executables=tools.executables if tools else (),
                 reserves=True,
             )
-            self._runners[language] = runner = self._connect(settings)
+            self._runners[language] = runner = self._start_client(settings)
             runner.on_report = own.on_report
         return self._runners[language]
 
-    def _compile(self, files: Files, language: Language, beside: bool) -> Compiled:
+    def _compile(self, files: Files, language: Language, beside: bool) -> CompiledProgram:
         """Compile a source; rule out a broken compiler before an error counts.
 
         What a compiler prints proves nothing: a source can make it print any text. So a failure that names no line
         counts only if a known good program compiles now and the source fails again.
         """
-        first = self._attempt(files, language, beside)
+        first = self._compile_once(files, language, beside)
         if first.verdict is not Verdict.SYNTAX_ERROR or (first.line and language in self._proven):
             return first
         spec = LANGUAGES[language]
-        if self._attempt({spec.file: spec.good}, language).verdict is not None:
+        if self._compile_once({spec.file: spec.good}, language).verdict is not None:
             raise compiler_failure(language, first.diagnostics, self._settings)
         if first.line:
             return first
-        second = self._attempt(files, language, beside)
+        second = self._compile_once(files, language, beside)
         if second.verdict is Verdict.SYNTAX_ERROR and _OF_MEMORY.search(second.diagnostics):
             return second._replace(verdict=Verdict.OUT_OF_MEMORY)
         return second
 
-    def _attempt(self, files: Files, language: Language, beside: bool = False) -> Compiled:
+    def _compile_once(self, files: Files, language: Language, beside: bool = False) -> CompiledProgram:
         spec, tools = LANGUAGES[language], require_toolchain(language)
         client = self._compiler_client(language, tools)
         commands = []
@@ -138,7 +138,7 @@ class Compiler:
             "files": {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()},
             "commands": commands,
             "artefact": spec.artefact,
-            "environment": environment_of(language),
+            "environment": toolchain_variables(language),
         }
         with ChildFiles(job) as child:
             report = client.run([child], COMPILE_SECONDS)
@@ -146,15 +146,15 @@ class Compiler:
             diagnostics = read_tail(child.stderr)
             if ended is None:
                 self._proven.add(language)
-                return Compiled(read_whole(child.channel))
+                return CompiledProgram(read_whole(child.channel))
         verdict = Verdict.SYNTAX_ERROR if ended is Verdict.EXCEPTION else ended
-        return Compiled(
+        return CompiledProgram(
             b"", verdict, diagnostics, spec.find_program_line(diagnostics, files[spec.file].count("\n") + 1)
         )
 
     def _compiler_client(self, language: Language, tools: Toolchain) -> ZygoteClient:
         if language not in self._clients:
-            self._clients[language] = self._connect(
+            self._clients[language] = self._start_client(
                 self._settings._replace(
                     memory_bytes=COMPILE_MEMORY,
                     output_bytes=_MAX_PROGRAM_LENGTH,

@@ -14,17 +14,17 @@ from typing import Any
 
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls
+from lit_rl.execution.judging.calls import CallAnswers, calls_of, failed_call, judge_python_calls
 from lit_rl.execution.judging.compiling import Files, require_toolchain
 from lit_rl.execution.judging.runtimes import (
     blank_comments_and_strings,
-    build,
     build_failure_outcome,
+    build_program,
     driver_source,
     embed_rust_program,
     outcome_of_end,
     rename_go_main,
-    run_to_end,
+    run_built_program,
     source_for_compiler,
     verdict_of_end,
 )
@@ -32,7 +32,7 @@ from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import with_error_details
 from lit_rl.execution.languages import LANGUAGES, Language
-from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain, parse
+from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain, parse_bounded_json
 from lit_rl.execution.wire.program_messages import Description
 
 _DRIVERS: dict[Language, str] = {
@@ -61,17 +61,17 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         if not _c_pointer_declaration(source, check):
             message = f"the program declares no {check.entry_point} whose types are only numbers, bool, char and char *"
             return Outcome(Verdict.SYNTAX_ERROR, stderr=message)
-    built = build(client, _source_files(source, check), language, beside=language == "c")
+    built = build_program(client, _source_files(source, check), language, beside=language == "c")
     if built.verdict is not None:
         return build_failure_outcome(built)
     # Drivers that parse JSON themselves get no escaped letters.
     lines = [json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c")) for args, _ in check.cases]
-    with run_to_end(
+    with run_built_program(
         client,
         language,
         built.binary,
         check.timeout_seconds,
-        "\n".join([_answer_header(source, check), *lines]).encode(),
+        "\n".join([_driver_header_line(source, check), *lines]).encode(),
         check.num_limits,
         answers=True,
         command=spec.calls,
@@ -79,7 +79,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     ) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, built.binary, run)
-        answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _parse_answer)
+        answers = CallAnswers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _parse_answer)
         wanted = replace(check, cases=tuple((args, json.loads(json.dumps(expected))) for args, expected in check.cases))
         cases = answers.verdicts_of_calls(wanted)
         verdict, error = answers.verdict_and_error(cases, [(index,) for index in range(len(cases))])
@@ -169,14 +169,14 @@ def _go_type(values: list[Any]) -> str:
     return next((name for name, held in names.items() if kinds <= held), "any")
 
 
-def _answer_header(source: str, check: CallTests) -> str:
+def _driver_header_line(source: str, check: CallTests) -> str:
     """Return a driver's first line: the function, 1 if its changed first argument is the answer, and Java's classes."""
     classes: Sequence[str] = _JAVA_CLASS.findall(source) if check.language == "java" else ()
     return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(classes)])
 
 
 def _parse_answer(line: bytes) -> Any:
-    match parse(line):
+    match parse_bounded_json(line):
         case [value]:
             return value
     raise NotPlain("no value of a call")

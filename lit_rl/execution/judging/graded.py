@@ -19,7 +19,7 @@ from lit_rl.execution.judging.asserts.evidence import statements
 from lit_rl.execution.judging.asserts.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.supervising.child_files import ChildFiles, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child, verdict_of_error
+from lit_rl.execution.judging.verdicts import describe_exit, outcome_of_child, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.program_messages import parse_grader_result
 from lit_rl.execution.wire.value_text import lines_of, shorten_text
@@ -36,10 +36,10 @@ _SKIPPING = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.D
 _rehearsed: dict[bytes, str | None] = {}
 
 
-def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
+def judge_with_grader(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
     """Judge by two processes: the program's process serves its functions, and a grader runs the tests on them."""
     prepared = prepare_tests(check.test, check.entry_point)
-    require_rehearsed(client, check, prepared)
+    require_tests_rehearsed(client, check, prepared)
     tests = _grading_job("grade", check, prepared)
     theirs, ours = socket.socketpair()
     with (
@@ -53,13 +53,13 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         report = client.wait_for_report()
         assert report is not None
         content, status = read_whole(grader.stdout), report.children[0].status
-        result = result_or_none(content, status, tests["secret"])
+        result = grader_result_or_none(content, status, tests["secret"])
         before, *rest = content.split(b"\n")  # a letter for each test that ended, before the result and after it
         letters = before + (rest[1] if len(rest) == 2 else b"")
-        return _outcome(client, program, check, served, report, result, letters)
+        return _outcome_of_tests(client, program, check, served, report, result, letters)
 
 
-def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> None:
+def require_tests_rehearsed(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> None:
     """Run tests once without a program, up to the first use of the program; each worker caches the result.
 
     What fails there fails for every program, so it is the tests' fault. A failure is remembered if it comes again in
@@ -69,8 +69,8 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
     if key in _rehearsed:
         fault = _rehearsed[key]
     else:
-        fault, lasts = _rehearse_once(client, check, prepared)
-        if fault is None or (lasts and _rehearse_once(client, check, prepared) == (fault, lasts)):
+        fault, lasts = _fault_in_rehearsal(client, check, prepared)
+        if fault is None or (lasts and _fault_in_rehearsal(client, check, prepared) == (fault, lasts)):
             _rehearsed[key] = fault
         if len(_rehearsed) > _MAX_REHEARSED:
             del _rehearsed[next(iter(_rehearsed))]
@@ -78,13 +78,13 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
         raise FaultyCheck(fault)
 
 
-def _rehearse_once(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> tuple[str | None, bool]:
+def _fault_in_rehearsal(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> tuple[str | None, bool]:
     """Return the fault of tests that fail without a program, and whether the fault will last."""
     job = _grading_job("rehearse", check, prepared)
     with ChildFiles(job) as grader:
         report = client.run([grader], check.timeout_seconds)
         status = report.children[0].status
-        result = result_or_none(read_whole(grader.stdout), status, job["secret"])
+        result = grader_result_or_none(read_whole(grader.stdout), status, job["secret"])
         limit = verdict_of_child(client, grader, report)
     if result is not None:
         return str(result["message"]), not result["passes"]
@@ -114,7 +114,7 @@ def _tests_digest(test: str, entry_point: str | None) -> bytes:
     return hashlib.sha256(f"{entry_point}\0{test}".encode("utf-8", "surrogatepass")).digest()
 
 
-def result_or_none(content: bytes, status: int, secret: str) -> _Result:
+def grader_result_or_none(content: bytes, status: int, secret: str) -> _Result:
     """Return the grader's result: one whole line with the job's secret, from a process that ended as that line says.
 
     After a test that failed, a limit may have ended the process instead.
@@ -132,7 +132,7 @@ def result_or_none(content: bytes, status: int, secret: str) -> _Result:
     return result if (exited or killed) and result["secret"] == secret else None
 
 
-def _outcome(
+def _outcome_of_tests(
     client: ZygoteClient,
     program: str,
     check: AssertTests,
@@ -160,7 +160,7 @@ def _outcome(
     else:
         error, added = result["error"], str(result["message"])
         verdict = verdict_of_error(client, program, error, status)
-    outcome = outcome_of(verdict, _verdicts_of_letters(letters, verdict), served, report, error)
+    outcome = outcome_of_child(verdict, _verdicts_of_letters(letters, verdict), served, report, error)
     if verdict is not Verdict.PASSED and result is not None and result["line"] is not None:
         source, asks_once = _statement_at(check.test, check.entry_point, result["line"])
         actual = shorten_text(result["actual"]) if asks_once else ""
@@ -187,10 +187,10 @@ def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, b
     if found is None or hasattr(found, "body"):  # of a block, show only the line of its condition
         return lines_of(test, line, line), False
     source = lines_of(test, found.lineno, found.end_lineno or found.lineno)
-    return source, _asks_once(found, {*prepare_tests(test, entry_point).names, "candidate"})
+    return source, _asks_program_once(found, {*prepare_tests(test, entry_point).names, "candidate"})
 
 
-def _asks_once(statement: ast.stmt, names: set[str]) -> bool:
+def _asks_program_once(statement: ast.stmt, names: set[str]) -> bool:
     """Return whether the statement compares the program's last answer and asks for no other."""
     if isinstance(statement, ast.Assert):
         parts = [statement.test]

@@ -24,11 +24,11 @@ from lit_rl.execution.judging.calls import refuse_object
 from lit_rl.execution.judging.supervising.child_files import ChildFiles
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
-from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child, verdict_of_error
+from lit_rl.execution.judging.verdicts import describe_exit, outcome_of_child, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, describe_not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
-from lit_rl.execution.wire.printable import printable
+from lit_rl.execution.wire.printable import make_printable
 from lit_rl.execution.wire.program_messages import (
     MAX_MESSAGE_LENGTH,
     Description,
@@ -134,7 +134,7 @@ class _Session:
             self._seconds_left = 0.0
         finally:
             spent = time.thread_time() - began
-            self._client.charge(spent)
+            self._client.charge_cpu_seconds(spent)
             self._seconds_left -= spent
             if self._seconds_left <= 0:
                 self._stop_program(OUT_OF_CPU)
@@ -182,7 +182,7 @@ class _Session:
             return json.dumps(["value", plain.to_tree(value, refuse_object)])
         except Exception as error:
             types = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
-            return json.dumps(["error", {"types": types, "message": message_of(error)}])
+            return json.dumps(["error", {"types": types, "message": host_error_message(error)}])
 
     def result(self, client: ZygoteClient, child: ChildFiles, report: JobReport) -> HostedRun:
         """Return the result of the run; a program that ended without its last message did not return."""
@@ -199,10 +199,10 @@ class _Session:
         if verdict is Verdict.EXCEPTION and error is None:
             error = describe_exit(report.children[0].status)
         message = str((error or {}).get("message", ""))
-        outcome = outcome_of(verdict, [], child, report, error)
+        outcome = outcome_of_child(verdict, [], child, report, error)
         return HostedRun(verdict, outcome, message)
 
 
-def message_of(error: Exception) -> str:
+def host_error_message(error: Exception) -> str:
     """Return the text of a host's exception, as the program gets it."""
-    return printable(str(error)[:MAX_MESSAGE_LENGTH])
+    return make_printable(str(error)[:MAX_MESSAGE_LENGTH])

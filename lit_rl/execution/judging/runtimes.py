@@ -11,13 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.compiling import Compiled, Files, compiler_failure, environment_of, require_toolchain
+from lit_rl.execution.judging.compiling import (
+    CompiledProgram,
+    Files,
+    compiler_failure,
+    require_toolchain,
+    toolchain_variables,
+)
 from lit_rl.execution.judging.supervising.child_files import ChildFiles, make_executable_memfd, make_memfd, read_tail
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.watching import SleepTotal
-from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child
+from lit_rl.execution.judging.verdicts import describe_exit, outcome_of_child, verdict_of_child
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
-from lit_rl.execution.wire.printable import printable, printable_name
+from lit_rl.execution.wire.printable import make_printable, printable_name
 from lit_rl.execution.wire.program_messages import MAX_MESSAGE_LENGTH
 
 DRIVERS = Path(__file__).resolve().parent.parent / "program_side" / "drivers"
@@ -76,15 +82,15 @@ def embed_rust_program(program: str) -> str:
     return re.sub(r"\bfn main\b", "fn main_", program) + ("" if is_declared else "\nstruct Solution;")
 
 
-def build(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> Compiled:
+def build_program(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> CompiledProgram:
     """Build what a runtime runs: the compiled program, or the source if the runtime takes sources."""
     if LANGUAGES[language].builds:
-        compiled: Compiled = client.compiler.compile(files, language, beside)
+        compiled: CompiledProgram = client.compiler.compile(files, language, beside)
         return compiled
-    return Compiled(next(iter(files.values())).encode("utf-8", "surrogatepass"))
+    return CompiledProgram(next(iter(files.values())).encode("utf-8", "surrogatepass"))
 
 
-def build_failure_outcome(compiled: Compiled) -> Outcome:
+def build_failure_outcome(compiled: CompiledProgram) -> Outcome:
     """Return the outcome of a source that does not compile."""
     return Outcome(compiled.verdict or Verdict.SYNTAX_ERROR, (), stderr=compiled.diagnostics, line=compiled.line)
 
@@ -101,7 +107,7 @@ def make_run_job(
         "mode": "run",
         "command": [*command],
         "arguments": [*arguments],
-        "environment": environment_of(language),
+        "environment": toolchain_variables(language),
         # Without a limit, the main thread's stack grows within the memory, and other threads do not reserve as much.
         "stack_bytes": THREAD_STACK if LANGUAGES[language].reserves else resource.RLIM_INFINITY,
         "answers": answers,
@@ -109,7 +115,7 @@ def make_run_job(
 
 
 @contextmanager
-def run_to_end(
+def run_built_program(
     client: ZygoteClient,
     language: Language,
     artefact: bytes,
@@ -163,7 +169,7 @@ def verdict_of_end(
 def _parser_complaint(client: ZygoteClient, language: Language, source: bytes) -> str:
     """Return the complaint of a process that only parses a source; empty if there is none."""
     command = LANGUAGES[language].checks
-    with run_to_end(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as run:
+    with run_built_program(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as run:
         _, child, parsed = run
         return (read_tail(child.stderr) or "nothing") if parsed.children[0].status else ""
 
@@ -173,7 +179,7 @@ def outcome_of_end(
 ) -> Outcome:
     """Return an outcome with the program's output, the error that its runtime told, and the line of the error."""
     spec = LANGUAGES[language]
-    outcome = outcome_of(verdict, cases, child, report, None)
+    outcome = outcome_of_child(verdict, cases, child, report, None)
     stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4|/memfd:lit_rl \(deleted\)", spec.file, outcome.stderr)
     outcome = replace(outcome, stderr=stderr)
     if verdict in (Verdict.PASSED, Verdict.WRONG_ANSWER):
@@ -186,5 +192,5 @@ def outcome_of_end(
         outcome,
         line=spec.find_program_line(stderr, program.count("\n") + 1),
         exception_type=name,
-        exception_message=printable((error["message"] or "")[:MAX_MESSAGE_LENGTH]) if error else "",
+        exception_message=make_printable((error["message"] or "")[:MAX_MESSAGE_LENGTH]) if error else "",
     )

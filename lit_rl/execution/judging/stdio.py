@@ -14,10 +14,10 @@ from lit_rl.execution.checks import StdioTests
 from lit_rl.execution.interface import CHECKER_FAILED, FailedCase, Outcome, Verdict
 from lit_rl.execution.judging.checking import Ruling
 from lit_rl.execution.judging.runtimes import (
-    build,
     build_failure_outcome,
+    build_program,
     outcome_of_end,
-    run_to_end,
+    run_built_program,
     source_for_compiler,
     verdict_of_end,
 )
@@ -26,7 +26,7 @@ from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.supervising.watching import SleepTotal
 from lit_rl.execution.judging.verdicts import (
     describe_exit,
-    outcome_of,
+    outcome_of_child,
     parse_exception_line,
     verdict_of_child,
     verdict_of_error,
@@ -55,12 +55,12 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     if check.checker is not None:
-        client.checkers.rehearse(check)
+        client.checkers.try_expected_outputs(check)
     if check.language == "python":
         return judge_cases(check, partial(_judge_python_case, client, program, check, SleepTotal()))
     client.on_report()  # from here on, this process reads the program
     source = source_for_compiler(program, check.language)
-    built = build(client, {LANGUAGES[check.language].file: source}, check.language)
+    built = build_program(client, {LANGUAGES[check.language].file: source}, check.language)
     if built.verdict is not None:
         return build_failure_outcome(built)
     return judge_cases(check, partial(_judge_compiled_case, client, source, built.binary, check, SleepTotal()))
@@ -101,7 +101,7 @@ def _judge_compiled_case(
     expected: Expected,
 ) -> Outcome:
     language, given = check.language, stdin.encode("utf-8", "surrogateescape")
-    with run_to_end(client, language, artefact, check.timeout_seconds, given, sleep_total=sleep_total) as run:
+    with run_built_program(client, language, artefact, check.timeout_seconds, given, sleep_total=sleep_total) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, artefact, run)
         outcome = partial(outcome_of_end, language=language, program=program, child=child, report=report, cases=[])
@@ -119,7 +119,7 @@ def _judge_python_case(
             status = report.children[0].status
             error = parse_exception_line(read_whole(child.channel)[:65536]) or describe_exit(status)
             ended = verdict_of_error(client, program, error, status)
-        outcome = partial(outcome_of, cases=[], child=child, report=report, error=error)
+        outcome = partial(outcome_of_child, cases=[], child=child, report=report, error=error)
         return _case_outcome(client, check, stdin, expected, child, ended, outcome)
 
 

@@ -15,12 +15,12 @@ from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
     blank_comments_and_strings,
-    build,
     build_failure_outcome,
+    build_program,
     driver_source,
     outcome_of_end,
     rename_go_main,
-    run_to_end,
+    run_built_program,
     source_for_compiler,
     verdict_of_end,
 )
@@ -52,13 +52,13 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
         raise FaultyCheck("UnitTests.test: expected functions named Test... (Go) or marked #[test] (Rust), got none")
     source = source_for_compiler(program, language)
     setup = check.setup if language in ("cpp", "go", "rust") else " ".join(check.setup.split("\n"))
-    built = build(client, _FILES[language](source, replace(check, setup=setup)), language, beside=True)
+    built = build_program(client, _FILES[language](source, replace(check, setup=setup)), language, beside=True)
     if built.verdict is not None:
         is_of_program = (built.line or 0) <= source.count("\n") + 1
         return build_failure_outcome(built if is_of_program else built._replace(line=None))
     secret = os.urandom(32).hex().encode()
     arguments = _RUST_ARGUMENTS if language == "rust" else ()
-    with run_to_end(
+    with run_built_program(
         client, language, built.binary, check.timeout_seconds, secret, answers=True, arguments=arguments, mode="tests"
     ) as run:
         _, child, report = run

@@ -65,7 +65,7 @@ def verdict_of_error(client: ZygoteClient, program: str, error: Description, sta
     return Verdict.OUT_OF_MEMORY if "MemoryError" in error["types"] and exited == OUT_OF_MEMORY else Verdict.EXCEPTION
 
 
-def outcome_of(
+def outcome_of_child(
     verdict: Verdict, cases: list[Verdict], child: ChildFiles, report: JobReport, error: Description | None
 ) -> Outcome:
     """Return an outcome with the child's output and resource use."""

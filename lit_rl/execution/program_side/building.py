@@ -16,7 +16,7 @@ _CONSTANTS = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15:
 _WIDE = (5, 6)  # a constant with such a tag takes two numbers
 
 
-def build(job: dict[str, Any]) -> int:
+def run_build_job(job: dict[str, Any]) -> int:
     """Write the files, run the commands on them, and copy the resulting program into the channel's descriptor."""
     write_files(job["files"])
     for command in job["commands"]:
@@ -69,21 +69,24 @@ def find_main_class(folder: str) -> str | None:
 
 def _line_of_main(content: bytes) -> int | None:
     """Return the line at which a class's ``main`` begins, or ``None`` if the class has no ``main``."""
-    texts, at = _constant_texts(content)
+    texts, at = _class_file_constants(content)
     at += 6
     at += 2 + 2 * _read_u16(content, at)  # interfaces
     for _ in range(2):  # fields, then methods
         count, at = _read_u16(content, at), at + 2
         for _ in range(count):
             access, name, kind = struct.unpack_from(">3H", content, at)
-            attributes = list(_class_attributes(content, at + 6, texts))
+            attributes = list(_class_file_attributes(content, at + 6, texts))
             at = attributes[-1][2] if attributes else at + 8
             if (texts.get(name), texts.get(kind)) == (_MAIN, _DESCRIPTOR) and access & _PUBLIC_STATIC == _PUBLIC_STATIC:
-                return next((_first_line(content, start, texts) for name, start, _ in attributes if name == b"Code"), 0)
+                return next(
+                    (_first_line_of_method(content, start, texts) for name, start, _ in attributes if name == b"Code"),
+                    0,
+                )
     return None
 
 
-def _constant_texts(content: bytes) -> tuple[dict[int, bytes], int]:
+def _class_file_constants(content: bytes) -> tuple[dict[int, bytes], int]:
     """Return the texts among a class's constants, by number, and the place where the constants end."""
     texts, at, number = {}, 10, 1
     while number < _read_u16(content, 8):
@@ -98,7 +101,7 @@ def _constant_texts(content: bytes) -> tuple[dict[int, bytes], int]:
     return texts, at
 
 
-def _class_attributes(content: bytes, at: int, texts: dict[int, bytes]) -> Iterator[tuple[bytes | None, int, int]]:
+def _class_file_attributes(content: bytes, at: int, texts: dict[int, bytes]) -> Iterator[tuple[bytes | None, int, int]]:
     """Yield the name, start and end of each attribute in a table of attributes."""
     count, at = _read_u16(content, at), at + 2
     for _ in range(count):
@@ -107,11 +110,11 @@ def _class_attributes(content: bytes, at: int, texts: dict[int, bytes]) -> Itera
         at += 6 + length
 
 
-def _first_line(content: bytes, start: int, texts: dict[int, bytes]) -> int:
+def _first_line_of_method(content: bytes, start: int, texts: dict[int, bytes]) -> int:
     """Return the first line of a method, given the place where its code begins."""
     (length,) = struct.unpack_from(">I", content, start + 4)
     at = start + 8 + length
-    tables = _class_attributes(content, at + 2 + 8 * _read_u16(content, at), texts)
+    tables = _class_file_attributes(content, at + 2 + 8 * _read_u16(content, at), texts)
     return next((_read_u16(content, begin + 4) for name, begin, _ in tables if name == b"LineNumberTable"), 0)
 
 

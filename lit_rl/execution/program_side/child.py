@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotCarried, checked_text
+from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotCarried, checked_json_text
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.errors import FILE_NAME, NotCompiled, describe_exception, exception_from
 
@@ -46,13 +46,13 @@ _TEXT, _BUFFERED = io.TextIOWrapper, (io.BufferedWriter, io.BufferedRandom, io.B
 def finish_program(source: str, print_traceback: Callable[[BaseException], None]) -> None:
     """End the program that ran as ``__main__``."""
     for step in (_join_threads, _run_exit_functions, flush_streams):
-        _try(step, print_traceback)
+        _run_or_print_error(step, print_traceback)
     if any(word in source for word in _FINISHING):
         for step in (_flush_open_files, _release_globals, flush_streams, _flush_open_files):
-            _try(step, print_traceback)
+            _run_or_print_error(step, print_traceback)
 
 
-def _try(step: Callable[[], Any], print_traceback: Callable[[BaseException], None]) -> None:
+def _run_or_print_error(step: Callable[[], Any], print_traceback: Callable[[BaseException], None]) -> None:
     try:
         step()
     except BaseException as error:
@@ -155,7 +155,7 @@ def _make_calls(job: dict[str, Any]) -> int:
             if type(call) is bytes:
                 name, values, kwargs = marshal.loads(call)
             else:  # trees, because marshal does not know all their types
-                name, values, kwargs = call[0], *[plain.from_tree(tree, _no_object) for tree in call[1:]]
+                name, values, kwargs = call[0], *[plain.from_tree(tree, _refuse_object_tree) for tree in call[1:]]
             result = find_function(namespace, name)(*values, **kwargs)
             _line(plain.dumps_or_reason(values[0] if job.get("in_place") else result))
         except BaseException as error:
@@ -185,7 +185,7 @@ def _run_hosted(job: dict[str, Any]) -> int:
     def bind(name: str) -> Callable[..., Any]:
         def function(*args: Any, **kwargs: Any) -> Any:
             try:
-                call = checked_text(
+                call = checked_json_text(
                     f'["call",{json.dumps(name)},{plain.dumps(args)},{plain.dumps(kwargs)}]', MAX_CALL_LENGTH
                 )
             except NotCarried as error:
@@ -193,7 +193,7 @@ def _run_hosted(job: dict[str, Any]) -> int:
             channel.send(call)
             kind, answer = json.loads(channel.receive())
             if kind == "value":
-                return plain.from_tree(answer, _no_object)
+                return plain.from_tree(answer, _refuse_object_tree)
             raise exception_from(answer)
 
         function.__name__ = function.__qualname__ = name
@@ -299,7 +299,7 @@ def find_function(namespace: Namespace, name: str) -> Any:
     raise NameError(f"the program defines no {name}")
 
 
-def _no_object(tree: list[Any]) -> Any:
+def _refuse_object_tree(tree: list[Any]) -> Any:
     raise plain.NotPlain("an object where plain data belongs")
 
 

@@ -17,7 +17,7 @@ from lit_rl.execution.wire.errors import describe_exception
 from lit_rl.execution.wire.link import RpcLink, encode
 
 
-class Server(RpcLink):
+class ProgramRpcLink(RpcLink):
     """The program's end of the link: answers the tests' requests, and sends requests to objects of the tests."""
 
     def __init__(self, channel: Channel, namespace: dict[str, Any], in_place: bool) -> None:
@@ -65,9 +65,9 @@ class Server(RpcLink):
         answer = super().make_value_response(result, values)
         return [*answer, [self.encode_value(value) for value in values]] if self._in_place else answer
 
-    def ends_this_side(self, error: BaseException) -> bool:
+    def is_fatal_error(self, error: BaseException) -> bool:
         """Return whether an exception ends the program, as an interrupt or a lack of memory does."""
-        return isinstance(error, KeyboardInterrupt | MemoryError) or super().ends_this_side(error)
+        return isinstance(error, KeyboardInterrupt | MemoryError) or super().is_fatal_error(error)
 
     def _derive_class(self, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> type:
         """Make a class that the tests derive from a class of the program; its methods are the tests' own."""
@@ -82,7 +82,7 @@ def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def serve(job: dict[str, Any]) -> int:
+def serve_program_to_tests(job: dict[str, Any]) -> int:
     """Run the program, then answer the tests until they hang up."""
     channel = Channel(child.CHANNEL)
     try:
@@ -91,7 +91,7 @@ def serve(job: dict[str, Any]) -> int:
         channel.send(encode(["failed", describe_exception(error), []]))
         child.print_traceback(error)
         return child.exit_status_of(error)
-    server = Server(channel, namespace, job["in_place"])
+    server = ProgramRpcLink(channel, namespace, job["in_place"])
     try:
         server.send(["names", server.describe_names(json.loads(channel.receive()))])
         while True:

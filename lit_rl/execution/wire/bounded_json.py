@@ -42,7 +42,7 @@ def describe_not_carried(error: NotCarried) -> dict[str, Any]:
     return {"stage": "run", "types": [NOT_CARRIED], "message": message, "line": None}
 
 
-def parse(text: bytes | str, longest: int = MAX_LENGTH, max_units: int = MAX_UNITS) -> Any:
+def parse_bounded_json(text: bytes | str, longest: int = MAX_LENGTH, max_units: int = MAX_UNITS) -> Any:
     """Return the content of a JSON text."""
     _require_length(text, longest)
     try:
@@ -54,8 +54,8 @@ def parse(text: bytes | str, longest: int = MAX_LENGTH, max_units: int = MAX_UNI
         raise error if isinstance(error, NotPlain) else NotPlain(fault) from None
 
 
-def checked_text(text: str, longest: int = MAX_LENGTH) -> str:
-    """Return an ASCII text, or raise if it is more than ``parse`` reads on the other side."""
+def checked_json_text(text: str, longest: int = MAX_LENGTH) -> str:
+    """Return an ASCII text, or raise if it is more than ``parse_bounded_json`` reads on the other side."""
     _require_length(text, longest)
     if len(text) > MAX_UNITS // _COSTS[-1][1]:  # a shorter one cannot cost more
         _require_units(text, MAX_UNITS)
@@ -98,7 +98,7 @@ def refuse_hash_collisions(keys: Sequence[Any]) -> None:
         raise NotCarried("keys of a set or dict that collide")
 
 
-def checked_keys(items: list[Any]) -> list[Any]:
+def collision_free_keys(items: list[Any]) -> list[Any]:
     """Return ``items`` if a set of them can be built in linear time."""
     refuse_hash_collisions(items)
     return items

@@ -77,7 +77,7 @@ def exception_from(description: dict[str, Any]) -> Exception:
 def plain_attributes_of(error: BaseException) -> dict[str, Any]:
     """Return the plain attributes of an exception, by name."""
     named = {**vars(error), **{name: getattr(error, name) for name in _OF_CLASSES if hasattr(type(error), name)}}
-    kept = {name: value for name, value in named.items() if _can_cross(name, value) and value is not None}
+    kept = {name: value for name, value in named.items() if _is_plain_attribute(name, value) and value is not None}
     return dict(list(kept.items())[:_MAX_ITEMS])
 
 
@@ -86,7 +86,7 @@ def set_attributes(error: BaseException, attributes: Any) -> None:
     if type(attributes) is not dict:
         raise TypeError("no attributes")
     for name, value in list(attributes.items())[:_MAX_ITEMS]:
-        if not _can_cross(name, value):
+        if not _is_plain_attribute(name, value):
             continue
         if name in _OF_CLASSES:
             with contextlib.suppress(AttributeError, TypeError):
@@ -95,6 +95,6 @@ def set_attributes(error: BaseException, attributes: Any) -> None:
             error.__dict__[name] = value
 
 
-def _can_cross(name: Any, value: Any) -> bool:
+def _is_plain_attribute(name: Any, value: Any) -> bool:
     simple = type(value) in (bool, int, float) or (type(value) in (str, bytes) and len(value) <= _MAX_LENGTH)
     return type(name) is str and name.isidentifier() and not name.startswith("_") and simple

@@ -15,10 +15,10 @@ from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import NotCarried, checked_text, describe_not_carried, parse
+from lit_rl.execution.wire.bounded_json import NotCarried, checked_json_text, describe_not_carried, parse_bounded_json
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
 from lit_rl.execution.wire.errors import describe_exception, plain_attributes_of, set_attributes
-from lit_rl.execution.wire.object_table import OPERATIONS, ObjectTable, StopOfProgram, is_control_flow
+from lit_rl.execution.wire.object_table import OPERATIONS, ObjectTable, ReplacedStopIteration, is_control_flow_exception
 from lit_rl.execution.wire.proxies import local_exception_class, new_proxy, new_proxy_class
 
 _NEVER_CROSS = (ModuleType, FrameType, CodeType, TracebackType)
@@ -57,7 +57,7 @@ class RpcLink(ABC):
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Perform a request of the other side."""
 
-    def ends_this_side(self, error: BaseException) -> bool:
+    def is_fatal_error(self, error: BaseException) -> bool:
         """Return whether an exception ends this side's loop instead of being an answer."""
         return isinstance(error, ChannelClosed | BadMessage)
 
@@ -68,14 +68,14 @@ class RpcLink(ABC):
     def apply_operator(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Apply an operator or builtin function to a stand-in."""
         if operation == "__next__":
-            return self._next(standin)
+            return self._next_item(standin)
         return self.request(operation, standin._number_, args, kwargs)
 
     # --- sending -----------------------------------------------------------------------------------------
 
     def send(self, message: list[Any]) -> None:
         """Send one message, with what the other side must know about the objects in it."""
-        self.channel.send(checked_text(encode([*message, self.held.take_descriptions()])))
+        self.channel.send(checked_json_text(encode([*message, self.held.take_descriptions()])))
 
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NO_OPTIONS
@@ -106,14 +106,14 @@ class RpcLink(ABC):
 
     def receive(self) -> list[Any]:
         line = self.channel.receive()
-        with self._reading():
-            message: list[Any] = parse(line)
+        with self._errors_as_bad_message():
+            message: list[Any] = parse_bounded_json(line)
             for entry in message[-1]:
                 self._entries[entry[1]] = entry
             return message
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _errors_as_bad_message(self) -> Iterator[None]:
         """Read what the other side wrote; a failure means that no honest end wrote it, or that it cannot be carried."""
         try:
             yield
@@ -125,7 +125,7 @@ class RpcLink(ABC):
             raise BadMessage(f"{type(error).__name__} in a message: {error}") from None
 
     def decode_value(self, tree: Any) -> Any:
-        with self._reading():
+        with self._errors_as_bad_message():
             return plain.from_tree(tree, self.from_ref)
 
     def decode_response(self, message: list[Any], args: tuple[Any, ...]) -> Any:
@@ -146,7 +146,7 @@ class RpcLink(ABC):
             self.send(["error", self.describe_error(error)])
 
     def _make_response(self, message: list[Any]) -> list[Any]:
-        with self._reading():
+        with self._errors_as_bad_message():
             _, operation, target, args, options, _ = message
             values = tuple([self.decode_value(tree) for tree in args])
             kwargs = {name: self.decode_value(tree) for name, tree in options.items()}
@@ -157,7 +157,7 @@ class RpcLink(ABC):
             result = self.perform(operation, found, values, kwargs)
             return ["not implemented"] if result is NotImplemented else self.make_value_response(result, values)
         except BaseException as error:
-            if self.ends_this_side(error):
+            if self.is_fatal_error(error):
                 raise
             return ["error", self.describe_error(error)]
 
@@ -176,7 +176,7 @@ class RpcLink(ABC):
             except StopIteration:
                 break
             except BaseException as error:
-                if not trees or self.ends_this_side(error):
+                if not trees or self.is_fatal_error(error):
                     raise
                 self._late[id(iterator)] = error
                 break
@@ -194,7 +194,9 @@ class RpcLink(ABC):
         found = self._standins.get(number)
         if found is None:
             entry = self._entries[number]
-            found = self._new_class(*entry[1:]) if entry[0] == "class" else self._new_object(*entry[1:])
+            found = (
+                self._make_class_standin(*entry[1:]) if entry[0] == "class" else self._make_object_standin(*entry[1:])
+            )
             self.register_standin(number, found)
         return found
 
@@ -204,7 +206,7 @@ class RpcLink(ABC):
         if not (isinstance(standin, type) and issubclass(standin, BaseException) and "_text_" not in vars(standin)):
             self._numbers[id(standin)] = number  # an exception class of the standard library is both sides' own
 
-    def _new_object(self, number: int, class_number: int) -> Any:
+    def _make_object_standin(self, number: int, class_number: int) -> Any:
         if self.held.is_mine(class_number):
             raise BadMessage("an object of one side, of a class of the other")
         kind = self.from_ref(["o", class_number])
@@ -216,7 +218,7 @@ class RpcLink(ABC):
         error.args = tuple(self.request("getattr", number, ("args",)))
         return error
 
-    def _new_class(
+    def _make_class_standin(
         self, number: int, name: str, bases: list[int], operations: list[str], methods: list[str], known: str
     ) -> type:
         parents = tuple(self.from_ref(["o", base]) for base in bases)
@@ -225,7 +227,7 @@ class RpcLink(ABC):
         allowed = [operation for operation in operations if operation in self._operations]
         return new_proxy_class(self, number, str(name), parents, allowed, [str(method) for method in methods])
 
-    def _next(self, standin: Any) -> Any:
+    def _next_item(self, standin: Any) -> Any:
         """Return the next item of an iterator; after the first few items, one request fetches several."""
         taken, waiting = self._ahead.pop(standin._number_, (0, []))
         if not waiting:
@@ -259,7 +261,7 @@ class RpcLink(ABC):
 
     def decode_exception(self, description: Any) -> BaseException:
         """Return the exception that was described; an exception of this side comes back as itself."""
-        with self._reading():
+        with self._errors_as_bad_message():
             error = self._find_or_make_exception(description)
             cause = description.get("cause")
             if cause is not None and error.__cause__ is None:
@@ -277,8 +279,8 @@ class RpcLink(ABC):
                 self.register_standin(number, error)
         if not isinstance(error, BaseException):
             raise BadMessage("no exception")
-        if is_control_flow(type(error)):
-            kind = StopOfProgram if isinstance(error, StopIteration) else RuntimeError
+        if is_control_flow_exception(type(error)):
+            kind = ReplacedStopIteration if isinstance(error, StopIteration) else RuntimeError
             return kind(f"{type(error).__name__} left a function")
         return error
 

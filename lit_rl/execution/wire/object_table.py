@@ -30,7 +30,7 @@ _CONTROL_FLOW_MODULES = ("unittest", "_pytest", "pytest", "concurrent.futures.pr
 _OUR_MODULES = ("__main__", "program", "tests")
 
 
-class StopOfProgram(RuntimeError):
+class ReplacedStopIteration(RuntimeError):
     """Replaces a ``StopIteration`` that left the program: the real one would silently end a loop of the tests."""
 
 
@@ -105,7 +105,7 @@ def _is_standard(module: str) -> bool:
     return module.partition(".")[0] in sys.stdlib_module_names and module not in _OUR_MODULES
 
 
-def is_control_flow(kind: type) -> bool:
+def is_control_flow_exception(kind: type) -> bool:
     """Return whether an exception ends a loop, a generator, a task or a test silently instead of failing it."""
     tasks: Any = sys.modules.get("asyncio.exceptions")
     ending = (StopIteration, StopAsyncIteration, GeneratorExit, *((tasks.CancelledError,) if tasks else ()))
@@ -123,8 +123,8 @@ def standard_exception_class(name: str) -> type[BaseException] | None:
         found = getattr(found, part, None)
     if not (isinstance(found, type) and issubclass(found, BaseException) and _is_standard(found.__module__)):
         return None
-    if is_control_flow(found):
-        return StopOfProgram if found is StopIteration else RuntimeError
+    if is_control_flow_exception(found):
+        return ReplacedStopIteration if found is StopIteration else RuntimeError
     return found
 
 

@@ -22,9 +22,14 @@ from typing import Any
 from lit_rl.execution.wire import library_values
 from lit_rl.execution.wire.bounded_json import NotCarried as NotCarried
 from lit_rl.execution.wire.bounded_json import NotPlain as NotPlain
-from lit_rl.execution.wire.bounded_json import checked_dict_from_flat, checked_keys, checked_text, parse
+from lit_rl.execution.wire.bounded_json import (
+    checked_dict_from_flat,
+    checked_json_text,
+    collision_free_keys,
+    parse_bounded_json,
+)
 from lit_rl.execution.wire.library_values import Opaque as Opaque
-from lit_rl.execution.wire.printable import printable, printable_name
+from lit_rl.execution.wire.printable import make_printable, printable_name
 
 _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _SMALL_INT = 1 << 63
@@ -54,7 +59,7 @@ FromRef = Callable[[list[Any]], Any]
 
 def dumps(value: Any) -> str:
     """Return ``value`` as a JSON text, with the type's name in place of an object that is not plain data."""
-    return checked_text(_ENCODE(to_tree(value, lambda other: ["o", 0, type(other).__name__])))
+    return checked_json_text(_ENCODE(to_tree(value, lambda other: ["o", 0, type(other).__name__])))
 
 
 def dumps_or_reason(value: Any) -> str:
@@ -77,7 +82,7 @@ def loads(text: str | bytes, *, beside_large: bool = False) -> Any:
         text: the text as it arrived.
         beside_large: whether the value is compared with what may hold large ints; then no Decimal or Fraction is read.
     """
-    return from_tree(parse(text), beside_large=beside_large)
+    return from_tree(parse_bounded_json(text), beside_large=beside_large)
 
 
 def to_tree(value: Any, to_ref: ToRef, depth: int = _MAX_DEPTH) -> Any:
@@ -98,7 +103,7 @@ def to_tree(value: Any, to_ref: ToRef, depth: int = _MAX_DEPTH) -> Any:
         return [tag, *value] if _all_simple(value) else [tag, *[to_tree(item, to_ref, depth - 1) for item in value]]
     if kind is dict:
         return ["d", *[to_tree(part, to_ref, depth - 1) for pair in value.items() for part in pair]]
-    return _less_common(value, to_ref, depth)
+    return _less_common_to_tree(value, to_ref, depth)
 
 
 def _all_simple(items: Sequence[Any]) -> bool:
@@ -109,7 +114,7 @@ def _all_simple(items: Sequence[Any]) -> bool:
     return kinds == {int} and min(items) > -_SMALL_INT and max(items) < _SMALL_INT
 
 
-def _less_common(value: Any, to_ref: ToRef, depth: int) -> Any:
+def _less_common_to_tree(value: Any, to_ref: ToRef, depth: int) -> Any:
     parts = library_values.type_and_parts(value)
     if parts is not None:
         return [parts[0], *[to_tree(part, to_ref, depth - 1) for part in parts[1:]]]
@@ -155,7 +160,7 @@ def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool 
         try:
             if not beside_large:
                 return _decode_tree(tree, from_ref or opaque_from_tree, _MAX_DEPTH)
-        except _LargeInt:
+        except _LargeIntFound:
             pass
         return _decode_tree(_decode_large_ints(tree, _MAX_DEPTH), from_ref or opaque_from_tree, _MAX_DEPTH)
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
@@ -196,13 +201,13 @@ def _decode_items(tree: list[Any], from_ref: FromRef, depth: int) -> list[Any]:
     return items
 
 
-class _LargeInt(Exception):
+class _LargeIntFound(Exception):
     """A tree holds an int that must not be compared with everything."""
 
 
 def _parse_small_int(digits: str) -> int:
     if len(digits) > DIGITS_BESIDE_OTHERS:
-        raise _LargeInt
+        raise _LargeIntFound
     return int(digits, 16)
 
 
@@ -221,10 +226,10 @@ def _decode_large_ints(tree: Any, depth: int) -> Any:
 
 
 def _raise_not_carried(text: str) -> Any:
-    raise NotCarried(printable(text[:_MAX_REASON_LENGTH]))
+    raise NotCarried(make_printable(text[:_MAX_REASON_LENGTH]))
 
 
-def _range(items: list[Any]) -> range:
+def _decode_range(items: list[Any]) -> range:
     start, stop, step = items
     is_large = max(part.bit_length() for part in items) > _RANGE_BITS
     # ``list(result)`` in a test must not be a memory bomb.
@@ -243,10 +248,10 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "T": lambda name: _TYPES[name],
 }
 _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
-    "s": lambda items: set(checked_keys(items)),
-    "f": lambda items: frozenset(checked_keys(items)),
+    "s": lambda items: set(collision_free_keys(items)),
+    "f": lambda items: frozenset(collision_free_keys(items)),
     "d": checked_dict_from_flat,
-    "r": _range,
+    "r": _decode_range,
     "q": lambda items: deque(items[1:], items[0]),
     "I": iter,
 }

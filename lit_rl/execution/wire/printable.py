@@ -11,11 +11,11 @@ _IN_NAME = re.compile(f"[\t\n{_UNFIT}]")
 MAX_NAME_LENGTH = 100
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     r"""Return a text whose only control characters are tab and newline; all others become ``\ufffd``.
 
     Example:
-        >>> printable("one\r\ntwo\x1b[2J")
+        >>> make_printable("one\r\ntwo\x1b[2J")
         'one\ntwo\ufffd[2J'
     """
     return _IN_TEXT.sub("\ufffd", text.replace("\r\n", "\n"))

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotPlain, parse
-from lit_rl.execution.wire.printable import printable, printable_name
+from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotPlain, parse_bounded_json
+from lit_rl.execution.wire.printable import make_printable, printable_name
 
 Description = dict[str, Any]
 """An exception: ``stage`` (``compile`` or ``run``), ``types`` (names of its class and base classes), ``message``,
@@ -43,12 +43,12 @@ class HostedEnd(NamedTuple):
 
 def parse_exception_description(line: bytes) -> Description:
     """Return the description of an exception of the program."""
-    return description_of_tree(parse(line, _MAX_DESCRIPTION_LENGTH))
+    return description_of_tree(parse_bounded_json(line, _MAX_DESCRIPTION_LENGTH))
 
 
 def parse_hosted_message(line: bytes) -> HostedCall | HostedEnd:
     """Return a program's message to the object whose functions the program calls."""
-    match parse(line, MAX_CALL_LENGTH, _CALL_UNITS):
+    match parse_bounded_json(line, MAX_CALL_LENGTH, _CALL_UNITS):
         case ["end", error]:
             return HostedEnd(None if error is None else description_of_tree(error))
         case ["call", str(name), args_tree, kwargs_tree]:
@@ -67,19 +67,19 @@ def parse_grader_result(line: bytes) -> dict[str, Any]:
         answer, for a reader), and for a rehearsal ``passes`` (whether it failed over a shortage of the machine, which
         may pass).
     """
-    tree = parse(line, _MAX_DESCRIPTION_LENGTH)
+    tree = parse_bounded_json(line, _MAX_DESCRIPTION_LENGTH)
     parts = tree if type(tree) is dict else {"kind": None}
     result: dict[str, Any] = {name: parts.get(name, default) for name, default in _RESULT.items()}
     if any(type(result[name]) is not type(default) for name, default in _RESULT.items() if default is not None):
         raise NotPlain("not a grader's result")
     for text in ("message", "actual"):
-        result[text] = printable(result[text][:MAX_MESSAGE_LENGTH])
+        result[text] = make_printable(result[text][:MAX_MESSAGE_LENGTH])
     result["error"] = None if result["error"] is None else description_of_tree(result["error"])
     result["line"] = _line_number_or_none(result["line"])
     return result
 
 
-def description_or_none(tree: Any) -> Description | None:
+def exception_description_or_none(tree: Any) -> Description | None:
     """Return the description in a parsed message, or ``None`` if the message holds none."""
     try:
         return description_of_tree(tree)
@@ -96,7 +96,7 @@ def description_of_tree(tree: Any) -> Description:
     return {
         "stage": "compile" if tree.get("stage") == "compile" else "run",
         "types": [printable_name(name) for name in names[:_MAX_TYPES]],
-        "message": printable(message[:MAX_MESSAGE_LENGTH]) if type(message) is str else "",
+        "message": make_printable(message[:MAX_MESSAGE_LENGTH]) if type(message) is str else "",
         "line": _line_number_or_none(tree.get("line")),
         "module_line": _line_number_or_none(tree.get("module_line")),
     }

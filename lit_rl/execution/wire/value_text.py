@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from lit_rl.execution.wire.library_values import FieldTuple, Opaque
-from lit_rl.execution.wire.printable import printable
+from lit_rl.execution.wire.printable import make_printable
 
 MAX_SHOWN_LENGTH = 500
 """Characters of one value or text."""
@@ -38,7 +38,7 @@ def shorten_text(text: str, longest: int = MAX_SHOWN_LENGTH) -> str:
     if len(text) > longest:
         kept = longest - len(_CUT)
         text = text[: kept - kept // 2] + _CUT + text[len(text) - kept // 2 :]
-    return printable(text)
+    return make_printable(text)
 
 
 def value_text(value: Any) -> str:
@@ -50,13 +50,15 @@ def value_text(value: Any) -> str:
     """
     pieces, length = [], 0
     try:
-        for piece in _pieces(value, _MAX_DEPTH):
+        for piece in _value_text_pieces(value, _MAX_DEPTH):
             pieces.append(piece)
             length += len(piece)
             if length > _MAX_WRITTEN:
                 is_counted = isinstance(value, Collection) and not isinstance(value, str | bytes)
                 size = f" ({len(value)} items)" if is_counted else ""
-                return printable("".join(pieces)[: MAX_SHOWN_LENGTH - len(_CUT) - len(size)]) + _CUT.rstrip() + size
+                return (
+                    make_printable("".join(pieces)[: MAX_SHOWN_LENGTH - len(_CUT) - len(size)]) + _CUT.rstrip() + size
+                )
     except Exception:  # whatever a value of a test's own class raises; a text never decides anything
         return ""
     return shorten_text("".join(pieces))
@@ -74,7 +76,7 @@ def lines_of(source: str, first: int, last: int) -> str:
     return shorten_text("\n".join(source.split("\n")[first - 1 : last]).strip())
 
 
-def _pieces(value: Any, depth: int) -> Iterator[str]:
+def _value_text_pieces(value: Any, depth: int) -> Iterator[str]:
     """Yield the text of a value, a little at a time."""
     if not depth:
         yield "..."
@@ -95,7 +97,7 @@ def _container_text(value: Any, depth: int) -> Iterator[str]:
         if isinstance(value, kind):
             if kind is tuple and len(value) == 1:
                 closing = ",)"
-            yield from _items_text(opening, value, closing, depth, _pieces)
+            yield from _items_text(opening, value, closing, depth, _value_text_pieces)
             return
     if isinstance(value, set | frozenset):
         yield from _set_text(value, depth)
@@ -104,7 +106,7 @@ def _container_text(value: Any, depth: int) -> Iterator[str]:
         yield from _items_text(f"{name}({{" if name else "{", value.items(), "})" if name else "}", depth, _pair_text)
     elif type(value).__module__ == "numpy":
         yield "array("
-        yield from _pieces(value.tolist(), depth - 1)
+        yield from _value_text_pieces(value.tolist(), depth - 1)
         yield ")"
     elif type(value).__module__.partition(".")[0] in _MODULES_WRITTEN_AS_THEY_ARE:
         yield shorten_text(repr(value))
@@ -124,14 +126,14 @@ def _items_text(
 
 
 def _pair_text(pair: tuple[Any, Any], depth: int) -> Iterator[str]:
-    yield from _pieces(pair[0], depth)
+    yield from _value_text_pieces(pair[0], depth)
     yield ": "
-    yield from _pieces(pair[1], depth)
+    yield from _value_text_pieces(pair[1], depth)
 
 
 def _field_text(pair: tuple[str, Any], depth: int) -> Iterator[str]:
     yield f"{pair[0]}="
-    yield from _pieces(pair[1], depth)
+    yield from _value_text_pieces(pair[1], depth)
 
 
 def _set_text(value: Collection[Any], depth: int) -> Iterator[str]:
@@ -152,7 +154,7 @@ def _set_text(value: Collection[Any], depth: int) -> Iterator[str]:
 
 
 def _pieces_of_each(items: Collection[Any], depth: int) -> Iterator[str]:
-    return ("".join(islice(_pieces(item, depth - 1), _MAX_PIECES_OF_AN_ITEM)) for item in items)
+    return ("".join(islice(_value_text_pieces(item, depth - 1), _MAX_PIECES_OF_AN_ITEM)) for item in items)
 
 
 def _without_middle(text: Any) -> Any:

@@ -15,11 +15,11 @@ import os
 import sys
 
 from lit_rl.execution.grading.grader import ReportingTestRunner, run_tests
-from lit_rl.execution.grading.tests_side import TestsSide
+from lit_rl.execution.grading.tests_side import TestsRpcLink
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.child import flush_streams
 from lit_rl.execution.program_side.interpreter import reseed_random
-from lit_rl.execution.program_side.serve import Server
+from lit_rl.execution.program_side.serve import ProgramRpcLink
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.errors import describe_exception
@@ -97,7 +97,7 @@ except ValueError:
 _TIMES_GRADED = 10
 
 
-def warm_up() -> None:
+def warm_up_zygote() -> None:
     """Run a sample program and pass values as programs do; leave no other trace."""
     main, stdin, stdout = sys.modules["__main__"], sys.stdin, sys.stdout
     job = marshal.loads(marshal.dumps({"source": _SAMPLE}))
@@ -126,7 +126,7 @@ def _warm_calls(namespace: child.Namespace) -> None:
 class _LoopbackChannel(Channel):
     """The tests' end of a connection whose other end, a server in this process, answers each line immediately."""
 
-    server: Server
+    server: ProgramRpcLink
     has_begun = False
 
     def send(self, text: str) -> None:
@@ -149,8 +149,8 @@ def _warm_grading() -> None:
         ours, theirs = _socket.socketpair()
         asking = _LoopbackChannel(ours.fileno())
         namespace = child.execute_as_module({"source": _GRADED}, "program")
-        asking.server = Server(Channel(theirs.fileno()), namespace, in_place=False)
-        tests = TestsSide(asking, in_place=False, allow_objects=False)
+        asking.server = ProgramRpcLink(Channel(theirs.fileno()), namespace, in_place=False)
+        tests = TestsRpcLink(asking, in_place=False, allow_objects=False)
         result = run_tests(job, code, tests, ReportingTestRunner(Channel(nowhere), job, tests))
         ours.close()
         theirs.close()

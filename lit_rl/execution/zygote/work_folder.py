@@ -30,11 +30,11 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
                 raise OSError("the work folder takes too long to empty")
             if folders:
                 above.append((folders.pop(), folders))
-                here = _move_into(here, above[-1][0])
+                here = _move_descriptor_to_folder(here, above[-1][0])
                 folders = _remove_files_list_folders(here)
             elif above:
                 name, folders = above.pop()
-                here = _move_into(here, "..")
+                here = _move_descriptor_to_folder(here, "..")
                 os.rmdir(name, dir_fd=here)
             else:
                 return
@@ -42,7 +42,7 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
         os.close(here)
 
 
-def _move_into(here: int, name: str) -> int:
+def _move_descriptor_to_folder(here: int, name: str) -> int:
     """Open the folder ``name`` in place of the folder that is open as ``here``; return the descriptor."""
     if name != "..":
         os.chmod(name, 0o700, dir_fd=here)
@@ -102,7 +102,7 @@ def _exceeds_limits(here: int, left: list[int]) -> bool | None:
             elif above:
                 inode, folders = above.pop()
                 with contextlib.suppress(OSError):
-                    if os.fstat(_move_into(here, "..")).st_ino == inode:
+                    if os.fstat(_move_descriptor_to_folder(here, "..")).st_ino == inode:
                         continue
                 return None
             else:

@@ -26,14 +26,14 @@ from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
 from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_no_memory, libc, unblock_signals
 from lit_rl.execution.confinement.limits import OPEN_FILES, error_with_remedy, is_shortage, require_descriptors
-from lit_rl.execution.confinement.profile import ChildConfinement, isolate
-from lit_rl.execution.confinement.seccomp import Filter
-from lit_rl.execution.grading.grader import grade, rehearse
+from lit_rl.execution.confinement.profile import ChildConfinement, confine_zygote
+from lit_rl.execution.confinement.seccomp import SeccompFilter
+from lit_rl.execution.grading.grader import grade, rehearse_tests
 from lit_rl.execution.program_side import child
-from lit_rl.execution.program_side.building import build
+from lit_rl.execution.program_side.building import run_build_job
 from lit_rl.execution.program_side.interpreter import complete_interpreter, seed_all_random
-from lit_rl.execution.program_side.serve import serve
-from lit_rl.execution.zygote.warm_up import warm_up
+from lit_rl.execution.program_side.serve import serve_program_to_tests
+from lit_rl.execution.zygote.warm_up import warm_up_zygote
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
 # Number of the job, number of children, whether they execute a compiled program, milliseconds until the first look at
@@ -172,7 +172,7 @@ class Zygote:
         """Set the time of the work folder, which will change if anything is made or removed in the folder."""
         os.utime(self.work_folder, (0, 0))
 
-    def _make_child_setup(self, own_filter: Filter | None) -> Callable[[int, float], NoReturn]:
+    def _make_child_setup(self, own_filter: SeccompFilter | None) -> Callable[[int, float], NoReturn]:
         """Return the function that turns a child into a program, given the child's first descriptor and CPU seconds."""
         install = None if own_filter is None else own_filter.install
         limit_tasks = None if self.confined.tasks is None else self.confined.tasks.apply
@@ -245,10 +245,10 @@ class Zygote:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         if self.own_groups:
-            self._kill_groups(pids)
+            self._kill_process_groups(pids)
         return alive
 
-    def _kill_groups(self, pids: list[int]) -> None:
+    def _kill_process_groups(self, pids: list[int]) -> None:
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)
@@ -283,7 +283,7 @@ def _limit_cpu(pid: int, cpu_seconds: float) -> None:
 
 def _cpu_left(pids: list[int], cpu_seconds: float) -> float:
     """Return the CPU seconds that are left until the limit, at least 10 ms while any time is left."""
-    left = cpu_seconds - sum(_cpu_clock(pid) for pid in pids)
+    left = cpu_seconds - sum(_used_cpu_seconds(pid) for pid in pids)
     return max(left, 0.01) if left > 0 else left
 
 
@@ -295,7 +295,7 @@ def _try_send(control: _socket.socket, message: bytes) -> bool:
     return True
 
 
-def _cpu_clock(pid: int) -> float:
+def _used_cpu_seconds(pid: int) -> float:
     try:
         return time.clock_gettime(~pid << 3 | 2)
     except OSError:
@@ -311,7 +311,7 @@ def main() -> None:
     try:
         _restore_signal_handling()
         _preload_modules(settings)
-        confined = isolate(settings, child.PROGRAM)
+        confined = confine_zygote(settings, child.PROGRAM)
         _check_can_serve()
         seed_all_random(_SEED)  # the same for every program, so that verdicts can be repeated
     except OSError as error:
@@ -371,5 +371,5 @@ def _preload_modules(settings: dict[str, Any]) -> None:
         import_module(name)
     # Our own modules may be cached as bytecode (parsing leaves memory that every fork copies); a program's may not.
     sys.dont_write_bytecode = True
-    child.MODES.update(build=build, grade=grade, rehearse=rehearse, serve=serve)
-    warm_up()
+    child.MODES.update(build=run_build_job, grade=grade, rehearse=rehearse_tests, serve=serve_program_to_tests)
+    warm_up_zygote()

@@ -141,7 +141,7 @@ class Codec(ABC):
             group_size=group_size,
         )
 
-    def as_completions(
+    def completions_from_texts(
         self,
         problems: Sequence[Problem],
         texts: Sequence[str],

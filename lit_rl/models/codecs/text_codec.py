@@ -30,7 +30,7 @@ _WHOLE_THOUGHT = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
 _OPENED_THOUGHT = re.compile(r"<think>\s*\Z")
 
 
-class RewritesHistoryError(UsageError):
+class TemplateRewritesHistoryError(UsageError):
     """A chat template that renders earlier turns differently once there is a later one."""
 
 
@@ -47,19 +47,21 @@ class TurnFrame:
         return self.end_token + self.before + message + self.after
 
 
-def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None = None) -> TurnFrame:
+def find_turn_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None = None) -> TurnFrame:
     """Return the text that the chat template writes around a message, verified on two turns of the policy.
 
     A template that drops the thinking of earlier turns will do: the conversation keeps this thinking as it was sampled.
     """
-    frame = _find_frame(tokenizer, roles, arguments, str)
+    frame = _find_turn_frame(tokenizer, roles, arguments, str)
     if frame is not None:
         return frame
     # Compare again without thoughts, whole or just opened.
-    frame = _find_frame(tokenizer, roles, arguments, lambda text: _OPENED_THOUGHT.sub("", _WHOLE_THOUGHT.sub("", text)))
+    frame = _find_turn_frame(
+        tokenizer, roles, arguments, lambda text: _OPENED_THOUGHT.sub("", _WHOLE_THOUGHT.sub("", text))
+    )
     whose = f"the chat template of {tokenizer.name_or_path or 'the tokenizer'}"
     if frame is None:
-        raise RewritesHistoryError(
+        raise TemplateRewritesHistoryError(
             f"{whose} writes earlier turns differently once there is a later one, so a conversation cannot continue "
             "from the ids that were sampled: set chat_template to one that keeps earlier turns, or allow one turn only"
         )
@@ -67,17 +69,17 @@ def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any
     return frame
 
 
-def _find_frame(
+def _find_turn_frame(
     tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None, compared: Callable[[str], str]
 ) -> TurnFrame | None:
     """Return the frame if, as far as texts are compared, a longer conversation only adds to a shorter one."""
     messages: list[Message] = [{"role": role, "content": f"begin-{i}"} for i, role in enumerate(roles)]
-    so_far = render(tokenizer, messages, arguments)
+    so_far = render_chat(tokenizer, messages, arguments)
     frames = []
     for turn in range(2):
         answer, message = _ANSWER.format(turn), _MESSAGE.format(turn)
         messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": message}]
-        longer = render(tokenizer, messages, arguments)
+        longer = render_chat(tokenizer, messages, arguments)
         rest = compared(longer).removeprefix(compared(so_far)).lstrip()
         answer_text = compared(answer).strip()
         between, found, _ = rest.removeprefix(answer_text).partition(message)
@@ -93,7 +95,7 @@ def _find_frame(
     return TurnFrame(end_token, opening.removeprefix(end_token) if end_token else between, after)
 
 
-def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, Any] | None = None) -> str:
+def render_chat(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, Any] | None = None) -> str:
     """Return a conversation as its chat template writes it, up to where the policy continues."""
     continues = messages[-1]["role"] == "assistant"
     try:
@@ -162,7 +164,7 @@ class TextCodec(Codec):
 
     def encode(self, problem: Problem) -> tuple[int, ...]:
         if not isinstance(problem.prompt, str):
-            self._require_template(problem)
+            self._require_chat_template(problem)
         return self.encode_prompt(problem.prompt)
 
     def encode_prompt(self, prompt: str | Sequence[Message]) -> tuple[int, ...]:
@@ -175,7 +177,7 @@ class TextCodec(Codec):
         if isinstance(prompt, str):
             return tuple(self._tokenize(prompt, begins=True))
         escaped: list[Message] = [{**message, "content": self.escape_text(message["content"])} for message in prompt]
-        return tuple(self._tokenize(render(self.tokenizer, escaped, self.template_arguments)))
+        return tuple(self._tokenize(render_chat(self.tokenizer, escaped, self.template_arguments)))
 
     def escape_text(self, text: str) -> str:
         return self._spelled.sub(f"{_OPEN}\\g<0>{_CLOSE}", text)
@@ -234,7 +236,7 @@ class TextCodec(Codec):
         message = self.escape_text(message)
         if isinstance(problem.prompt, str):
             return self.encode_text(message)
-        frame = self._frame_of_message(problem)
+        frame = self._turn_frame_for_message(problem)
         if not frame.end_token:
             return self.encode_text(frame.wrap(message))
         # Encoded with the end token before it: what follows a special token is split as in the whole conversation.
@@ -260,16 +262,16 @@ class TextCodec(Codec):
             kept -= excess  # tokens at the borders may be split differently
         raise ArgumentError("max_message_tokens", f"at least {2 * len(self._tokenize(_LEFT_OUT))}", str(max_tokens))
 
-    def _frame_of_message(self, problem: Problem) -> TurnFrame:
+    def _turn_frame_for_message(self, problem: Problem) -> TurnFrame:
         """Return the template's text around a message, found once for each way in which conversations begin."""
-        self._require_template(problem)
+        self._require_chat_template(problem)
         roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
         roles = roles[:-1] if roles[-1] == "assistant" else roles  # that message begins the policy's turn
         if roles not in self._frames:
-            self._frames[roles] = find_frame(self.tokenizer, roles, self.template_arguments)
+            self._frames[roles] = find_turn_frame(self.tokenizer, roles, self.template_arguments)
         return self._frames[roles]
 
-    def _require_template(self, problem: Problem) -> None:
+    def _require_chat_template(self, problem: Problem) -> None:
         if not getattr(self.tokenizer, "chat_template", None):
             raise UsageError(
                 f"problem {problem.task_id} is a chat, but the tokenizer has no chat template: "

@@ -46,15 +46,15 @@ def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSp
     Returns:
         The text and T pairs ``(start, end)`` in bytes.
     """
-    vocabulary = _vocabulary(tokenizer)
+    vocabulary = _token_byte_table(tokenizer)
     ids = tuple(ids)
     # Built-in functions and tensor operations go over the tokens: a Python loop would take seconds for a large rollout.
     pieces = list(map(vocabulary.__getitem__, ids))
     text, broken = vocabulary.decode_pieces(ids, pieces)
     sizes = int64_tensor(map(len, pieces))
     after = sizes.cumsum(0)
-    ends = _shift_offsets(after, broken, at_end=True)
-    starts = torch.where(sizes > 0, _shift_offsets(after - sizes, broken, at_end=False), ends)
+    ends = _raw_to_text_offsets(after, broken, at_end=True)
+    starts = torch.where(sizes > 0, _raw_to_text_offsets(after - sizes, broken, at_end=False), ends)
     dropped = vocabulary.count_dropped_characters(text)
     if dropped:
         shift = len(text[:dropped].encode())
@@ -64,10 +64,10 @@ def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSp
 
 def token_to_bytes(tokenizer: Any, index: int) -> bytes:
     """Return the bytes of one id in the text; empty for special tokens and ids without a token."""
-    return _vocabulary(tokenizer)[index]
+    return _token_byte_table(tokenizer)[index]
 
 
-class _Vocabulary(dict[int, bytes]):
+class _TokenByteTable(dict[int, bytes]):
     """Table of the bytes of each id, filled on first use: a completion uses a small part of a large vocabulary.
 
     ``single_bytes`` holds those of the ids met so far that are sentencepiece's single-byte tokens.
@@ -84,10 +84,10 @@ class _Vocabulary(dict[int, bytes]):
 
     def __missing__(self, index: int) -> bytes:
         token = None if index in self._special else self._token_of(index)
-        self[index] = piece = b"" if token is None else self._piece(token, index)
+        self[index] = piece = b"" if token is None else self._bytes_of_token(token, index)
         return piece
 
-    def _piece(self, token: str, index: int) -> bytes:
+    def _bytes_of_token(self, token: str, index: int) -> bytes:
         if self._byte_level:
             try:
                 return bytes(map(_ALPHABET.__getitem__, token))
@@ -128,14 +128,14 @@ class _Vocabulary(dict[int, bytes]):
         return count
 
 
-_VOCABULARIES: WeakKeyDictionary[Any, tuple[int, _Vocabulary]] = WeakKeyDictionary()
+_VOCABULARIES: WeakKeyDictionary[Any, tuple[int, _TokenByteTable]] = WeakKeyDictionary()
 
 
-def _vocabulary(tokenizer: Any) -> _Vocabulary:
+def _token_byte_table(tokenizer: Any) -> _TokenByteTable:
     """Return the tokenizer's table, which is built once, and again after tokens were added."""
     size, vocabulary = _VOCABULARIES.get(tokenizer, (-1, None))
     if vocabulary is None or size != len(tokenizer):
-        vocabulary = _Vocabulary(tokenizer)
+        vocabulary = _TokenByteTable(tokenizer)
         _VOCABULARIES[tokenizer] = (len(tokenizer), vocabulary)
     return vocabulary
 
@@ -172,7 +172,7 @@ def _byte_level_alphabet() -> dict[str, int]:
 _ALPHABET = _byte_level_alphabet()
 
 
-def _shift_offsets(offsets: Tensor, broken: Sequence[ByteSpan], *, at_end: bool) -> Tensor:
+def _raw_to_text_offsets(offsets: Tensor, broken: Sequence[ByteSpan], *, at_end: bool) -> Tensor:
     """Turn offsets [T] in the sampled bytes into offsets in the UTF-8 of the text.
 
     They are equal unless some bytes were not UTF-8: ``broken`` lists such pieces in order, each of which became one

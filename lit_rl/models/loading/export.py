@@ -74,7 +74,7 @@ def write_model(
             generation.stop_strings = list(stop_strings)
             generation.save_pretrained(written)
         policy.tokenizer.save_pretrained(written)
-        _open_to_readers(written)
+        _reset_file_modes(written)
         if replaces:
             shutil.rmtree(folder)
         elif folder.exists():
@@ -85,7 +85,7 @@ def write_model(
     return "adapter"
 
 
-def _open_to_readers(folder: Path) -> None:
+def _reset_file_modes(folder: Path) -> None:
     """Give each file the mode of a new one: safetensors writes files that only their owner may read."""
     sample = folder / "sample"
     sample.touch()

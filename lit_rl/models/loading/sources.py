@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from lit_rl.errors import UsageError, expand_variables
-from lit_rl.models.family import UnsupportedModelError, patched
+from lit_rl.models.family import UnsupportedModelError, patched_attribute
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
 ADAPTER_CONFIG = "adapter_config.json"
@@ -89,18 +89,18 @@ def offline_unless_reachable(source: str) -> AbstractContextManager[None]:
     from huggingface_hub import constants
 
     offline = constants.HF_HUB_OFFLINE or (not Path(source).exists() and not can_use_hub())
-    return patched(constants, "HF_HUB_OFFLINE", offline)
+    return patched_attribute(constants, "HF_HUB_OFFLINE", offline)
 
 
 def can_use_hub() -> bool:
     """Return whether the hub may be asked and answers; the hub is asked only once."""
     from huggingface_hub import constants
 
-    return not constants.HF_HUB_OFFLINE and _responds(constants.ENDPOINT)
+    return not constants.HF_HUB_OFFLINE and _hub_responds(constants.ENDPOINT)
 
 
 @lru_cache
-def _responds(endpoint: str) -> bool:
+def _hub_responds(endpoint: str) -> bool:
     from huggingface_hub import get_session
 
     try:

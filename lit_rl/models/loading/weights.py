@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from lit_rl.errors import ArgumentError, UsageError, did_you_mean
-from lit_rl.math.products import use_fast_products
+from lit_rl.math.products import use_fast_linear_layers
 from lit_rl.models.adapters import (
     POLICY,
     LoRA,
@@ -97,14 +97,14 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
         torch.manual_seed(spec.init_seed)
         if spec.config is not None:
             with initialisation_device():
-                model = _from_config(spec, tokenizer)
+                model = _model_from_config(spec, tokenizer)
             model = model.to(torch.get_default_device())
         elif isinstance(spec.source, torch.nn.Module):
             model = spec.source.to(torch_dtype(spec.dtype))
         else:
             source = resolve_model_source(str(spec.source))
             is_adapter = (Path(source) / ADAPTER_CONFIG).exists()
-            model = (_from_adapter if is_adapter else _from_pretrained)(spec, source)
+            model = (_model_from_adapter if is_adapter else _model_from_pretrained)(spec, source)
         rows = model.get_input_embeddings().weight.shape[0]
         if tokenizer is not None and (needed := _num_ids_in_use(tokenizer)) > rows:
             raise ArgumentError(
@@ -113,7 +113,7 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
                 f"a tokenizer with ids up to {needed - 1}",
                 "give the tokenizer that the model was trained with, or resize the embedding",
             )
-        use_fast_products(model)
+        use_fast_linear_layers(model)
         if spec.lora is None:
             return model
         # A new adapter's second matrix is zero, so switching the adapter off gives the start.
@@ -132,7 +132,7 @@ def _num_ids_in_use(tokenizer: Any) -> int:
     return 1 + max((index for token, index in tokenizer.get_vocab().items() if token not in unused), default=-1)
 
 
-def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
+def _model_from_config(spec: ModelSpec, tokenizer: Any) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     fields = {
@@ -159,7 +159,7 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
     return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
 
 
-def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
+def _model_from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
@@ -195,7 +195,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
     return model
 
 
-def _from_adapter(spec: ModelSpec, source: str) -> Any:
+def _model_from_adapter(spec: ModelSpec, source: str) -> Any:
     """Continue a trained adapter; training starts from it, not from the base, so the reference is its frozen copy."""
     from peft import PeftConfig, get_peft_model
 
@@ -206,7 +206,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
     home = base_of_adapter(source)
     with one_line_load_errors("adapter", source, MODEL_KEY):
         config = PeftConfig.from_pretrained(source)
-    base = _from_pretrained(spec, home, f"the base of the adapter {source}")
+    base = _model_from_pretrained(spec, home, f"the base of the adapter {source}")
     if next(base.parameters()).is_meta:
         config.inference_mode = False
         model = get_peft_model(base, config, adapter_name=POLICY)

@@ -118,7 +118,7 @@ def broken_tests(metrics: MetricHistory, last: LastRollout, settings: RunSetting
 
 def sampler_gap(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """Sampler and trainer differ before the update, or the engine samples with older weights than it needs to."""
-    reach = "new weights do not reach the engine (mark_stale, then the next session)"
+    reach = "new weights do not reach the engine (mark_weights_stale, then the next session)"
     age, gap = metrics.mean(LAG) / settings.steps, metrics.mean(_GAP)
     if age > max(1, settings.staleness):
         return format_diagnosis(

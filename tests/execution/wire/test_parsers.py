@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from support.slow_cases import slow_but
 
 from lit_rl.execution import CallTests, Verdict
-from lit_rl.execution.judging.calls import Answers
+from lit_rl.execution.judging.calls import CallAnswers
 from lit_rl.execution.wire import plain, program_messages
-from lit_rl.execution.wire.bounded_json import NotPlain, parse
-from lit_rl.execution.wire.printable import printable, printable_name
+from lit_rl.execution.wire.bounded_json import NotPlain, parse_bounded_json
+from lit_rl.execution.wire.printable import make_printable, printable_name
 
 PARSERS = {
-    "JSON": parse,
+    "JSON": parse_bounded_json,
     "value": plain.loads,
     "description": program_messages.parse_exception_description,
     "hosted": program_messages.parse_hosted_message,
@@ -114,14 +114,14 @@ def test_what_is_valid_is_read_by_some_parser():
 @given(content=st.lists(ANY_LINE, max_size=5).map(b"\n".join), end=st.sampled_from([b"", b"\n"]))
 def test_answers_of_any_content_are_verdicts_of_the_program(content, end):
     check = CallTests((((1,), object), ((2,), [1, (2.5, "a")])), "f")
-    cases = Answers(content + end, 2, None, lambda error: Verdict.EXCEPTION).verdicts_of_calls(check)
+    cases = CallAnswers(content + end, 2, None, lambda error: Verdict.EXCEPTION).verdicts_of_calls(check)
     assert len(cases) == 2 and Verdict.INFRASTRUCTURE_FAILURE not in cases
 
 
 @settings(deadline=None)
 @given(st.text() | st.text(alphabet="\x00\x1b\r\n\t\u2028\u202e\ud800\udfffab"))
 def test_printable_text_holds_nothing_that_steers_a_terminal(text):
-    shown = printable(text)
+    shown = make_printable(text)
     shown.encode()  # no halves of pairs
     assert not set(shown) & set("\x00\x1b\r\x7f\x9b\u2028\u202e\ud800")
     assert len(printable_name(text)) <= 100 and not set(printable_name(text)) & set("\n\t\r\x1b")
@@ -130,15 +130,15 @@ def test_printable_text_holds_nothing_that_steers_a_terminal(text):
 LIMITED = """
 import resource, sys
 from lit_rl.execution import CallTests, Verdict
-from lit_rl.execution.judging.calls import Answers
-from lit_rl.execution.wire.bounded_json import NotPlain, parse
+from lit_rl.execution.judging.calls import CallAnswers
+from lit_rl.execution.wire.bounded_json import NotPlain, parse_bounded_json
 from lit_rl.execution.wire.program_messages import parse_exception_description, parse_grader_result
 from lit_rl.execution.wire.program_messages import parse_hosted_message
 LIST = b'["l"%s]'
 content = b"{}\\n" + eval(sys.argv[1]) + b"\\n"
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 check = CallTests(tuple(((i,), i) for i in range(100)), "f")
-verdicts = Answers(content, 100, None, lambda error: Verdict.EXCEPTION).verdicts_of_calls(check)
+verdicts = CallAnswers(content, 100, None, lambda error: Verdict.EXCEPTION).verdicts_of_calls(check)
 assert "passed" not in verdicts, verdicts
 line = content.split(b"\\n", 2)[1]
 for read in (parse_exception_description, parse_hosted_message, parse_grader_result):

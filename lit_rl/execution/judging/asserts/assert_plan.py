@@ -95,11 +95,11 @@ def plan_asserts(test: str, entry_point: str | None) -> AssertPlan | None:
     if _LARGE_INT.search(test):
         return None
     with contextlib.suppress(Exception):  # ``NotLiteral``, or what a literal expression raises
-        return _Planner(test, ast.parse(test), entry_point).plan()
+        return _AssertPlanner(test, ast.parse(test), entry_point).plan()
     return None
 
 
-class _Planner:
+class _AssertPlanner:
     """Planner that walks a test once, and raises ``NotLiteral`` at the first statement that is not a literal assert."""
 
     def __init__(self, test: str, tree: ast.Module, entry_point: str | None) -> None:
@@ -146,7 +146,7 @@ class _Planner:
         value = self._literal_value(statement.value)  # such as METADATA
         for part in (part for target in statement.targets for part in ast.walk(target)):
             if isinstance(part, ast.Name):
-                self._require_free(part.id)
+                self._require_unbound_name(part.id)
                 self._imported.discard(part.id)
         self._values |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
 
@@ -158,7 +158,7 @@ class _Planner:
             bound = item.asname or item.name
             origin = item.name if isinstance(statement, ast.Import) else f"{statement.module}.{item.name}"
             if (origin, bound) != ("math.isclose", "isclose"):
-                self._require_free(bound)
+                self._require_unbound_name(bound)
             if bound in ("isclose", "math"):
                 self._imported.add(origin)
             if isinstance(statement, ast.ImportFrom):
@@ -166,7 +166,7 @@ class _Planner:
                 if statement.module == "math" and isinstance(value, float):
                     self._values[bound] = value
 
-    def _require_free(self, name: str) -> None:
+    def _require_unbound_name(self, name: str) -> None:
         """Refuse to bind a name that means something else anywhere in the test."""
         taken = name in self._names or name in self._alias or name in self._values
         if taken or name in PURE or name == "isclose" or re.fullmatch(r"_\d+", name):

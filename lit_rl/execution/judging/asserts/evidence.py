@@ -36,44 +36,44 @@ class EvidenceInserter(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         """Visit an assert; an assert that always holds is no evidence."""
-        return [node] if static_truth(node.test) else [node, self._make_note(node)]
+        return [node] if static_truth(node.test) else [node, self._make_evidence_note(node)]
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
         """Let handlers of ``StopIteration`` also catch what replaces a ``StopIteration`` that left the program."""
         if node.type and any(isinstance(part, ast.Name) and part.id == "NameError" for part in ast.walk(node.type)):
             node.body.insert(0, ast.copy_location(ast.parse(f"{PROBED}()").body[0], node))
-        node.type = _with_stop_replacement(node.type)
+        node.type = _with_replaced_stop_iteration(node.type)
         return self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
         """Visit a call such as ``self.assertEqual(a, b)``; drop a runner's ``main``, as the grader runs the tests."""
         if _calls_test_runner(node):
             return ast.copy_location(ast.Pass(), node)
-        _accept_stop_replacement(node.value)
-        return [node, self._make_note(node)] if _calls_fallible_assert(node) else node
+        _allow_replaced_stop_iteration(node.value)
+        return [node, self._make_evidence_note(node)] if _calls_fallible_assert(node) else node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         """Visit ``if not right: raise ...`` or ``if a != b: assert near(a, b)``; getting past either is a check."""
         raises = _always_raises([*node.body, *node.orelse]) or (_is_negated_comparison(node.test) and can_fail(node))
         self._visit_conditional(node)
-        return [node, self._make_note(node)] if raises else [node]
+        return [node, self._make_evidence_note(node)] if raises else [node]
 
     def visit_Try(self, node: ast.Try) -> list[ast.stmt]:
         """Visit statements such as ``try: f() ... except ValueError: pass ... else: raise``."""
         raises = _always_raises([*node.body, *node.orelse])
         self._visit_conditional(node)
-        return [node, self._make_note(node)] if raises else [node]
+        return [node, self._make_evidence_note(node)] if raises else [node]
 
     def visit_With(self, node: ast.With) -> list[ast.stmt]:
         """Visit a ``with`` block; its content is required, unless the block is expected to raise."""
         for item in node.items:
-            _accept_stop_replacement(item.context_expr)
+            _allow_replaced_stop_iteration(item.context_expr)
         expects = any(called_name(item.context_expr) in _EXPECTING for item in node.items)
         if expects or _always_raises(node.body):
             self._visit_conditional(node)
         else:
             node.body = self._visit_block(node.body)
-        return [node, self._make_note(node)] if expects else [node]
+        return [node, self._make_evidence_note(node)] if expects else [node]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         """Visit any other statement, whose blocks may not run."""
@@ -82,7 +82,7 @@ class EvidenceInserter(ast.NodeTransformer):
     def require_asserts_of(self, function: ast.FunctionDef) -> None:
         """Count the asserts of a function's own block as required: the function is certain to be called."""
         for statement in function.body:
-            number = noted_number(statement)
+            number = noted_evidence_number(statement)
             if number is not None:
                 self.required.append(number)
             elif any(isinstance(part, ast.Return) for part in ast.walk(statement)):
@@ -101,7 +101,7 @@ class EvidenceInserter(ast.NodeTransformer):
         self._guarded -= 1
         return node
 
-    def _make_note(self, node: ast.stmt) -> ast.stmt:
+    def _make_evidence_note(self, node: ast.stmt) -> ast.stmt:
         if not self._guarded:
             self.required.append(self.num_notes)
         step = ast.parse(f"{PASSED}({self.num_notes})").body[0]
@@ -210,13 +210,13 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
                 yield from statements(node)
 
 
-def _accept_stop_replacement(call: ast.expr) -> None:
+def _allow_replaced_stop_iteration(call: ast.expr) -> None:
     """Let ``raises(StopIteration)`` also accept what replaces a ``StopIteration`` that left the program."""
     if isinstance(call, ast.Call) and called_name(call) in _EXPECTING and call.args:
-        call.args[0] = _with_stop_replacement(call.args[0]) or call.args[0]
+        call.args[0] = _with_replaced_stop_iteration(call.args[0]) or call.args[0]
 
 
-def _with_stop_replacement(expected: ast.expr | None) -> ast.expr | None:
+def _with_replaced_stop_iteration(expected: ast.expr | None) -> ast.expr | None:
     """Return the exception classes that an expression names, plus ``STOPPED`` if ``StopIteration`` is among them."""
     classes = expected.elts if isinstance(expected, ast.Tuple) else [expected]
     if expected is None or not any(isinstance(part, ast.Name) and part.id == "StopIteration" for part in classes):
@@ -225,7 +225,7 @@ def _with_stop_replacement(expected: ast.expr | None) -> ast.expr | None:
     return ast.copy_location(ast.Tuple([part for part in parts if part is not None], ast.Load()), expected)
 
 
-def noted_number(statement: ast.stmt) -> int | None:
+def noted_evidence_number(statement: ast.stmt) -> int | None:
     """Return the number of the evidence that a statement notes; ``None`` for a statement of the tests."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Call) and called_name(call) == PASSED and isinstance(call.args[0], ast.Constant):

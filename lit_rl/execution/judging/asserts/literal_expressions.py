@@ -10,7 +10,7 @@ from fractions import Fraction
 from types import CodeType, SimpleNamespace
 from typing import Any
 
-from lit_rl.execution.wire.bounded_json import NotPlain, checked_keys, refuse_hash_collisions
+from lit_rl.execution.wire.bounded_json import NotPlain, collision_free_keys, refuse_hash_collisions
 
 # Pure functions of plain data whose cost is linear in it.
 PURE: Mapping[str, Any] = {
@@ -97,7 +97,7 @@ class _CallReplacer(ast.NodeTransformer):
         if isinstance(node, ast.Name) and node.id in self._known:
             return node
         if isinstance(node, ast.BinOp):
-            is_plain = isinstance(node.op, _LINEAR_OPERATORS) or (_is_constant(node) and _is_small_power(node))
+            is_plain = isinstance(node.op, _LINEAR_OPERATORS) or (_is_free_of_results(node) and _is_small_power(node))
         elif isinstance(node, ast.BoolOp):  # which may skip calls that a plan would make: a grader evaluates in order
             is_plain = not any(isinstance(part, ast.Call) for part in ast.walk(node))
         else:
@@ -115,7 +115,9 @@ class _CallReplacer(ast.NodeTransformer):
         allowed = ("rel_tol", "abs_tol") if is_close else ()
         are_known = all(item.arg in allowed and isinstance(item.value, ast.Constant) for item in node.keywords)
         node.args = [self.visit(arg) for arg in node.args]
-        is_long = isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _is_constant(node)
+        is_long = (
+            isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _is_free_of_results(node)
+        )
         if is_long or not are_known:
             raise NotLiteral
         return node
@@ -131,7 +133,7 @@ def _is_small_power(node: ast.BinOp) -> bool:
     return isinstance(node.right, ast.UnaryOp) or (isinstance(exponent, int | float) and exponent <= _MAX_EXPONENT)
 
 
-def _is_constant(node: ast.AST) -> bool:
+def _is_free_of_results(node: ast.AST) -> bool:
     """Return whether an expression holds no result of the program."""
     return not any(isinstance(part, ast.Name) and part.id not in PURE for part in ast.walk(node))
 
@@ -140,17 +142,17 @@ _MAX_STEPS = 10**8
 _MAX_PLACES = 10_000
 
 
-def _careful_set(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
-    return lambda items=(): kind(checked_keys(list(items)))
+def _collision_safe_set(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
+    return lambda items=(): kind(collision_free_keys(list(items)))
 
 
-def _careful_dict(items: Any = ()) -> dict[Any, Any]:
+def _collision_safe_dict(items: Any = ()) -> dict[Any, Any]:
     pairs = [*(items.items() if isinstance(items, Mapping) else items)]
     refuse_hash_collisions([key for key, _ in pairs])
     return dict(pairs)
 
 
-def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
+def _bounded_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
     """Return the sum; refuse it if adding item by item would copy too much."""
     parts = [start, *items]
     sizes = [_value_size(part) for part in parts]
@@ -171,7 +173,7 @@ def _value_size(value: Any) -> int:
     return len(value) if hasattr(value, "__len__") else 0
 
 
-def _careful_round(number: Any, ndigits: int | None = None) -> Any:
+def _bounded_round(number: Any, ndigits: int | None = None) -> Any:
     if ndigits is not None and (abs(ndigits) > _MAX_PLACES or abs(ndigits) * _value_size(number) > _MAX_STEPS):
         raise NotPlain(f"rounding to {ndigits} places")
     return round(number, ndigits)
@@ -181,9 +183,9 @@ def _careful_round(number: Any, ndigits: int | None = None) -> Any:
 # take time linear in their arguments. These need not: keys of a table may collide, a sum of numbers or lists may grow
 # with each item, and a number may be rounded to a billion digits.
 CAREFUL: Mapping[str, Callable[..., Any]] = {
-    "dict": _careful_dict,
-    "frozenset": _careful_set(frozenset),
-    "round": _careful_round,
-    "set": _careful_set(set),
-    "sum": _careful_sum,
+    "dict": _collision_safe_dict,
+    "frozenset": _collision_safe_set(frozenset),
+    "round": _bounded_round,
+    "set": _collision_safe_set(set),
+    "sum": _bounded_sum,
 }

@@ -77,7 +77,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
         runs = tuple(_tests_to_run(tree))
         check = {"check"} if entry_point is not None or calls_check else set()
-        if fault := next(_faults(tree, names, check | {name for _, name, _ in runs}), None):
+        if fault := next(_faults_of_tests(tree, names, check | {name for _, name, _ in runs}), None):
             raise FaultyCheck(fault)
         called = check | {name for kind, name, _ in runs if kind == "function"}
         evidence = EvidenceInserter()
@@ -118,7 +118,7 @@ def count_tests(test: str, entry_point: str | None) -> int:
         return 0
 
 
-def _faults(tree: ast.Module, names: frozenset[str], run: set[str]) -> Iterator[str]:
+def _faults_of_tests(tree: ast.Module, names: frozenset[str], run: set[str]) -> Iterator[str]:
     """Yield the reasons why the tests can judge no program."""
     yield from map(_FOREIGN_CODE.format, _runners_of_foreign_code(tree))
     yield from map(_UNSEEN.format, _replaced_streams(tree))
@@ -171,11 +171,11 @@ def _find_imports(tree: ast.AST) -> Iterator[Import]:
             yield from ((item.name, (), node.lineno) for item in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             yield node.module, tuple(item.name for item in node.names if item.name != "*"), node.lineno
-        elif not (isinstance(node, ast.Try) and any(_catches_missing(handler) for handler in node.handlers)):
+        elif not (isinstance(node, ast.Try) and any(_catches_import_error(handler) for handler in node.handlers)):
             yield from _find_imports(node)
 
 
-def _catches_missing(handler: ast.ExceptHandler) -> bool:
+def _catches_import_error(handler: ast.ExceptHandler) -> bool:
     named = {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)} if handler.type else set()
     return not handler.type or bool(named & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 

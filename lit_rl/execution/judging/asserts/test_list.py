@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from typing import TypeGuard
 
 from lit_rl.execution.grading.names import FAILED, HELD
-from lit_rl.execution.judging.asserts.evidence import called_name, noted_number
+from lit_rl.execution.judging.asserts.evidence import called_name, noted_evidence_number
 
 _GUARDED = (
     *(ast.Assert, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.Expr, ast.For, ast.If, ast.Match),
@@ -37,7 +37,9 @@ class TestList:
         self._values = _values_bound_once(tree)
         plain = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_run_by_call(node)}
         mentioned = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-        called = Counter(_name_only_callee(one) for top in tree.body for one in (top.body if _is_main(top) else [top]))
+        called = Counter(
+            _name_only_callee(one) for top in tree.body for one in (top.body if _is_main_guard(top) else [top])
+        )
         # A function is a list of tests if each call of it is a statement by itself, so that no test sees it fail.
         self._listed = {
             name: node
@@ -94,7 +96,7 @@ class TestList:
     def _nested_test_bodies(self, body: Body, times: int) -> Iterator[tuple[Body, int]]:
         yield body, times
         for statement in body:
-            if _is_main(statement):
+            if _is_main_guard(statement):
                 yield from self._nested_test_bodies(statement.body, times)
             elif (rounds := self._num_rounds(statement)) is not None and isinstance(statement, ast.For):
                 yield from self._nested_test_bodies(statement.body, times * rounds)
@@ -107,7 +109,7 @@ class TestList:
         return None if leaves else self._literal_length(statement.iter)
 
     def _is_test(self, statement: ast.stmt, note: ast.stmt | None) -> bool:
-        if isinstance(statement, _DEFINITIONS) or _is_main(statement) or self._num_rounds(statement) is not None:
+        if isinstance(statement, _DEFINITIONS) or _is_main_guard(statement) or self._num_rounds(statement) is not None:
             return False
         called = called_name(statement.value) if isinstance(statement, ast.Expr) else ""
         return called not in self._listed and (note is not None or called in self._helpers or _holds_note(statement))
@@ -147,8 +149,8 @@ class TestList:
 
 def _statements_with_notes(body: Body) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
     for statement, after in zip(body, [*body[1:], None], strict=True):
-        if noted_number(statement) is None:
-            yield statement, None if after is None or noted_number(after) is None else after
+        if noted_evidence_number(statement) is None:
+            yield statement, None if after is None or noted_evidence_number(after) is None else after
 
 
 def _is_run_by_call(function: ast.FunctionDef) -> bool:
@@ -159,7 +161,7 @@ def _is_run_by_call(function: ast.FunctionDef) -> bool:
     return not waits and len(cases) == len(marks) and all(len(mark.args) > 1 for mark in cases)
 
 
-def _is_main(statement: ast.stmt) -> TypeGuard[ast.If]:
+def _is_main_guard(statement: ast.stmt) -> TypeGuard[ast.If]:
     """Return whether a statement is ``if __name__ == "__main__":``."""
     test = statement.test if isinstance(statement, ast.If) and not statement.orelse else None
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
@@ -174,7 +176,7 @@ def _name_only_callee(statement: ast.stmt) -> str:
 
 
 def _holds_note(node: ast.stmt) -> bool:
-    return any(isinstance(part, ast.Expr) and noted_number(part) is not None for part in ast.walk(node))
+    return any(isinstance(part, ast.Expr) and noted_evidence_number(part) is not None for part in ast.walk(node))
 
 
 def _assigned_names(statement: ast.stmt) -> Iterator[str]:

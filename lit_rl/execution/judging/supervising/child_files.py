@@ -6,7 +6,7 @@ import marshal
 import os
 from typing import Any
 
-from lit_rl.execution.wire.printable import printable
+from lit_rl.execution.wire.printable import make_printable
 
 TAIL_BYTES = 4096
 _MAX_LINE_LENGTH = 500
@@ -76,7 +76,7 @@ def read_ends(descriptor: int, num_bytes: int) -> bytes:
 
 def read_head(descriptor: int) -> str:
     """Return the first line of a file, at most 500 bytes of it, as printable text."""
-    return printable(os.pread(descriptor, _MAX_LINE_LENGTH, 0).decode("utf-8", "replace").partition("\n")[0])
+    return make_printable(os.pread(descriptor, _MAX_LINE_LENGTH, 0).decode("utf-8", "replace").partition("\n")[0])
 
 
 def read_tail(descriptor: int) -> str:
@@ -85,7 +85,7 @@ def read_tail(descriptor: int) -> str:
     if not size:
         return ""
     start = max(0, size - TAIL_BYTES)
-    return printable(os.pread(descriptor, TAIL_BYTES, start).decode("utf-8", "replace"))
+    return make_printable(os.pread(descriptor, TAIL_BYTES, start).decode("utf-8", "replace"))
 
 
 def make_memfd(content: bytes | None = None) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lit_rl.execution.judging.supervising.child_files import ChildFiles
-from lit_rl.execution.judging.supervising.watching import SleepTotal, Watch
+from lit_rl.execution.judging.supervising.watching import JobWatch, SleepTotal
 from lit_rl.execution.spawning import IsolationError, ZygoteSettings, start_zygote
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
@@ -40,7 +40,7 @@ class ZygoteLost(Exception):
 
 
 @contextlib.contextmanager
-def _lost_on_error() -> Iterator[None]:
+def _errors_as_zygote_lost() -> Iterator[None]:
     try:
         yield
     except (OSError, IsolationError) as error:
@@ -75,7 +75,7 @@ class JobReport(NamedTuple):
 class _Job:
     """The running job: its number, its watch, and the time by which the zygote must have answered."""
 
-    def __init__(self, watch: Watch, cpu_seconds: float) -> None:
+    def __init__(self, watch: JobWatch, cpu_seconds: float) -> None:
         self.cpu_seconds = cpu_seconds
         self.number = next(_numbers) & 0x7FFFFFFF
         self.watch = watch
@@ -88,7 +88,7 @@ class _Job:
 class ZygoteClient:
     """Client that starts a zygote, runs jobs in it, and replaces the zygote when it can run no further jobs."""
 
-    compiler: Any  # a ``Compiler`` and ``Checkers``, which import this file; only a client for Python has them
+    compiler: Any  # a ``Compiler`` and ``CheckerRunner``, which import this file; only a client for Python has them
     checkers: Any
 
     def __init__(self, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
@@ -126,18 +126,18 @@ class ZygoteClient:
         if self._is_worn:
             self.on_renewal()
             worn = self._zygote
-            with _lost_on_error():
+            with _errors_as_zygote_lost():
                 self._zygote = start_zygote(self.settings)
             self._poll.unregister(worn.control)
             self._poll.register(self._zygote.control, select.POLLIN)
             self._is_worn = False
             worn.close()  # only now: removing the last folder in the sandbox's own removes that, too
-        watch = Watch(case_seconds, num_cases, children[0].answers, self.settings.memory_bytes, sleep_total)
+        watch = JobWatch(case_seconds, num_cases, children[0].answers, self.settings.memory_bytes, sleep_total)
         self._job = _Job(watch, case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
         header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
-        with _lost_on_error():
+        with _errors_as_zygote_lost():
             self._zygote.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
     def wait_for_report(self, channel: int | None = None, events: int = select.POLLIN) -> JobReport | None:
@@ -175,10 +175,10 @@ class ZygoteClient:
         assert report is not None
         return report
 
-    def charge(self, seconds: float) -> None:
+    def charge_cpu_seconds(self, seconds: float) -> None:
         """Charge the running program for CPU seconds that this process spent on it."""
         if self._job is not None:
-            self._job.watch.charge(seconds)
+            self._job.watch.charge_cpu_seconds(seconds)
 
     def stop(self, cause: int = STOPPED) -> None:
         """Kill the running job; its report follows."""
@@ -213,7 +213,7 @@ class ZygoteClient:
 
     def _receive(self, job: _Job) -> JobReport | None:
         """Receive a packet of the zygote: the job's report, or the descriptors by which to watch the job."""
-        with _lost_on_error():
+        with _errors_as_zygote_lost():
             data, descriptors, _, _ = socket.recv_fds(self._zygote.control, 4096, 2)
         try:
             if not data:

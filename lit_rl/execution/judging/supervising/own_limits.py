@@ -26,7 +26,7 @@ class ReadsTooLong(BaseException):
     """Work that a program caused takes too much time. This is no ``Exception``, so no handler on the way catches it."""
 
 
-class OwnLimits:
+class SupervisorLimits:
     """Limits on memory and CPU seconds of this process.
 
     When time is up, ``ReadsTooLong`` is raised. If that does not help within a while, because the interpreter is
@@ -59,7 +59,7 @@ class OwnLimits:
             signal.setitimer(signal.ITIMER_PROF, 0.0)
             self.has_content = False
 
-    def lift_memory(self) -> None:
+    def lift_memory_limit(self) -> None:
         """Lift the memory limit, once nothing that a program wrote is held any more."""
         if self._is_bounded:
             self._is_bounded = False

@@ -22,10 +22,10 @@ from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, libc, set_oom_score
 from lit_rl.execution.confinement.limits import error_with_remedy
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message
-from lit_rl.execution.judging.checking import Checkers
+from lit_rl.execution.judging.checking import CheckerRunner
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
-from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, watch_for_hang_up
+from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, SupervisorLimits, watch_for_hang_up
 from lit_rl.execution.spawning import ZygoteSettings
 
 # A program to judge: its number, source and check, packed so that a check that cannot be read here fails no other task.
@@ -50,12 +50,12 @@ class Supervisor:
         self._trainer = trainer
         self._done: list[Answer] = []
         self._sent_at = time.monotonic()
-        self._limits = OwnLimits(client.settings.output_bytes)
+        self._limits = SupervisorLimits(client.settings.output_bytes)
         self._clients: list[ZygoteClient] = []
         self._client = self._register_client(client)
         client.on_report = self._limits.start_limits
-        client.compiler = Compiler(client.settings, self._connect)
-        client.checkers = Checkers(client.settings, client.compiler, self._connect)
+        client.compiler = Compiler(client.settings, self._start_client)
+        client.checkers = CheckerRunner(client.settings, client.compiler, self._start_client)
 
     def serve(self) -> None:
         poll = select.poll()
@@ -73,10 +73,10 @@ class Supervisor:
                 outcome = self._judge(program, packed)  # may send the outcomes so far, and so replace the list
                 self._limits.stop_clocks()
                 self._done.append((number, outcome))
-            self._send_done()
-            self._limits.lift_memory()
+            self._send_outcomes()
+            self._limits.lift_memory_limit()
 
-    def _send_done(self) -> None:
+    def _send_outcomes(self) -> None:
         """Send outcomes: at the end of the tasks, and as soon as a program takes longer than a moment."""
         now = time.monotonic()
         if self._done or now - self._sent_at > _ALIVE_SECONDS:
@@ -84,13 +84,13 @@ class Supervisor:
                 send_message(self._connection, self._done)
             self._done, self._sent_at = [], now
 
-    def _connect(self, settings: ZygoteSettings) -> ZygoteClient:
+    def _start_client(self, settings: ZygoteSettings) -> ZygoteClient:
         """Make a client with a further zygote, for a compiler, runtime or checkers; raise as ``ZygoteClient`` does."""
-        self._limits.lift_memory()
+        self._limits.lift_memory_limit()
         return self._register_client(ZygoteClient(settings, self._connection.fileno(), self._trainer))
 
     def _register_client(self, client: ZygoteClient) -> ZygoteClient:
-        client.on_wait, client.on_renewal = self._send_done, self._limits.lift_memory
+        client.on_wait, client.on_renewal = self._send_outcomes, self._limits.lift_memory_limit
         self._clients.append(client)
         return client
 

@@ -39,7 +39,7 @@ class SleepTotal:
     slept_seconds: float = 0.0
 
 
-class Watch:
+class JobWatch:
     """Watch over a job that takes longer than a moment.
 
     Args:
@@ -62,7 +62,7 @@ class Watch:
         self._answers = _AnswerCount(answers) if answers is not None and num_cases > 1 else None
         self._num_answers = 0
         self._charged = 0.0
-        self._clocks: _Clocks | None = None
+        self._clocks: _ProcessClocks | None = None
         self._case_began = (0.0, 0.0)
         self._sleep_total = sleep_total or SleepTotal()
         self._slept_before = self._sleep_total.slept_seconds
@@ -74,7 +74,7 @@ class Watch:
 
     def begin(self, processes: Sequence[int]) -> None:
         """Watch these processes, given by descriptors that are read now and not kept."""
-        self._clocks = _Clocks([pid for pid in map(_pid_of, processes) if pid > 0])
+        self._clocks = _ProcessClocks([pid for pid in map(_pid_of, processes) if pid > 0])
 
     def pause(self) -> None:
         """Stop the clocks: the program now waits for the supervisor."""
@@ -85,7 +85,7 @@ class Watch:
         if self._clocks is not None:
             self._clocks.resume()
 
-    def charge(self, seconds: float) -> None:
+    def charge_cpu_seconds(self, seconds: float) -> None:
         """Add CPU seconds that the supervisor spent for the program."""
         self._charged += seconds
 
@@ -137,7 +137,7 @@ class _AnswerCount:
             os.ftruncate(self._descriptor, 0)
 
 
-class _Clocks:
+class _ProcessClocks:
     """CPU seconds of processes, and the seconds in which they neither ran nor waited for a core.
 
     The clocks are read in windows of about a second, because the kernel reports a wait only when it is over.
@@ -158,7 +158,7 @@ class _Clocks:
         """Return the CPU seconds in total, and the seconds slept since the watch began."""
         now, cpu = time.monotonic(), self._cpu_now()
         ran = cpu - self._cpu
-        claimed, longest = self._waits(now - self._read_at, ran)
+        claimed, longest = self._waited_seconds(now - self._read_at, ran)
         self._read_at = now
         asleep = max(0.0, now - self._began - ran)
         most = WALL_SLACK_SECONDS + _MAX_WAITING * (cpu - self._first_cpu) - self._credited
@@ -170,7 +170,7 @@ class _Clocks:
             self._began, self._cpu, self._waited_before, self._covered = now, cpu, self._waited, 0.0
         return cpu, slept
 
-    def _waits(self, passed: float, ran: float) -> tuple[float, float]:
+    def _waited_seconds(self, passed: float, ran: float) -> tuple[float, float]:
         """Return the most seconds of this window in which threads waited for other programs, and the longest wait.
 
         Time counts once, however many threads waited. While one of the job's own threads ran, the others may have
