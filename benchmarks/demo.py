@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.cli.main import Cli
-from lit_rl.reports.html import write_page
+from lit_rl.reports.html import write_html_report
 from lit_rl.reports.runs import read_runs
 
 FOLDER = Path("runs/basics")
@@ -65,7 +65,7 @@ def show(before: dict[str, float], after: dict[str, float], seconds: float) -> N
         if name in before:
             curve.insert(0, (0, before[name]))
     page = FOLDER / "report.html"
-    write_page(runs, page)
+    write_html_report(runs, page)
     print(f"\nTensorBoard: tensorboard --logdir {FOLDER}\nlearning curves: {page}")
     greedy, sampled = "val/greedy/pass@1", "val/sampled/pass@1"
     print(

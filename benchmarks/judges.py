@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lit_rl.cli.show import sample_for_judges
+from lit_rl.cli.show import sample_for_evalplus
 from lit_rl.data import HumanEval, MBPPPlus
 from lit_rl.execution import Sandbox
 from lit_rl.types import Problem
@@ -99,7 +99,9 @@ def compare(name: str, programs: Sequence[tuple[Problem, str, str]], judge: Call
     """Print how many programs pass here and there, and each program that only one of the two judges passes."""
     with tempfile.TemporaryDirectory() as folder:
         samples = Path(folder) / "samples.jsonl"
-        samples.write_text("".join(f"{json.dumps(sample_for_judges(of.task_id, text))}\n" for of, _, text in programs))
+        samples.write_text(
+            "".join(f"{json.dumps(sample_for_evalplus(of.task_id, text))}\n" for of, _, text in programs)
+        )
         theirs = judge(samples)
     with Sandbox(num_workers=2, memory_bytes=2 << 30) as sandbox:
         ours = sandbox.judge_many([(program, problem.check) for problem, _, program in programs])

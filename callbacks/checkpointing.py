@@ -25,7 +25,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from lit_rl.engines import EngineError
 from lit_rl.errors import UsageError
 from lit_rl.execution import SandboxError
-from lit_rl.run_files.settings import changes_on_resume, setting_texts_by_name
+from lit_rl.run_files.settings import setting_changes_on_resume, setting_texts_by_name
 from lit_rl.signature_check import PositiveFloat, PositiveInt, TypedArguments
 from lit_rl.training.checkpoints import RunFolder, remove_path
 from lit_rl.training.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
@@ -151,7 +151,7 @@ class Checkpointing(Checkpoint, TypedArguments):
             return
         self._settings = setting_texts_by_name(pl_module.settings())
         before = self.run_folder.read_notes().get("settings", {}) if self._start else {}
-        for change in changes_on_resume(before, self._settings) if before else ():
+        for change in setting_changes_on_resume(before, self._settings) if before else ():
             rank_zero_info(f"  {change}")
             if change.why_ignored:  # note the value that stays in force
                 self._settings[change.name] = change.was
@@ -202,7 +202,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         if trainer.state.fn != TrainerFn.FITTING or trainer.sanity_checking:
             return
         before = self.best_value
-        better = self._is_better(trainer)
+        better = self._update_best_value(trainer)
         if (self._wanted or better) and not self._save(trainer, pl_module, best=better):
             self.best_value = before  # a checkpoint that is not on the disk is not the one to beat
 
@@ -230,7 +230,7 @@ class Checkpointing(Checkpoint, TypedArguments):
                 self._save(trainer, pl_module)
         self.teardown(trainer, pl_module, "fit")
 
-    def _is_better(self, trainer: pl.Trainer) -> bool:
+    def _update_best_value(self, trainer: pl.Trainer) -> bool:
         """Return whether the monitored metric is the best so far; rank 0 decides for all."""
         if self.monitor is None:
             return False

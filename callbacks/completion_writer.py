@@ -11,14 +11,14 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.run_record import run_folder
-from lit_rl.reports.recorded_rows import append_rank_parts, build_recorded_rows, rank_part
+from lit_rl.reports.recorded_rows import append_rollout_record, build_recorded_rows, record_part_of_rank
 from lit_rl.rollout import Evaluated
-from lit_rl.run_files.files import COMPLETIONS_FILE, truncate_after
+from lit_rl.run_files.files import COMPLETIONS_FILE, drop_records_after
 from lit_rl.run_files.records import RecordedRow
-from lit_rl.signature_check import Limit, TypedArguments
+from lit_rl.signature_check import TypedArguments, ValueLimit
 from lit_rl.training.ranks import gather_over_ranks
 
-CompressedFile = Annotated[str, Limit("a file ending in .jsonl.gz", lambda path: path.endswith(".jsonl.gz"))]
+CompressedFile = Annotated[str, ValueLimit("a file ending in .jsonl.gz", lambda path: path.endswith(".jsonl.gz"))]
 
 
 class CompletionWriter(pl.Callback, TypedArguments):
@@ -49,7 +49,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
         if trainer.is_global_zero:
             self._file = Path(self.path).expanduser() if self.path else run_folder(trainer) / COMPLETIONS_FILE
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            truncate_after(self._file, 0)
+            drop_records_after(self._file, 0)
 
     on_test_start = on_predict_start = on_validation_start
 
@@ -62,7 +62,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
         for name, rollout in evaluated.rollouts.items():
             rows, decode = range(len(rollout.judgements)), pl_module.policy.codec.decode
             recorded = list(build_recorded_rows(rollout, evaluated.rewards.get(name), rows, 0, decode))
-            parts = gather_over_ranks(rank_part(rollout, recorded, rollout.judgements))
+            parts = gather_over_ranks(record_part_of_rank(rollout, recorded, rollout.judgements))
             if self._file is not None:
                 self._frames += 1
                 head: dict[str, Any] = {
@@ -71,7 +71,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
                     "verb": self._verb,
                 }
                 kept: list[RecordedRow] = [row for part in parts for row in part["rows"]]
-                append_rank_parts(self._file, parts, rollout=self._frames, num_rows=len(kept), seconds={}, **head)
+                append_rollout_record(self._file, parts, rollout=self._frames, num_rows=len(kept), seconds={}, **head)
                 self._count["rows"] += len(kept)
                 self._count["passed"] += sum(row.verdict == "passed" for row in kept)
                 self._count["tokens"] += sum(row.num_tokens for row in kept)

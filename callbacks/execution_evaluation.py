@@ -8,7 +8,13 @@ from typing import Any
 
 import lightning.pytorch as pl
 
-from lit_rl.reports.summary import PassAtKMetric, check_ks, problem_and_size, problem_counts, summarise_rollout
+from lit_rl.reports.summary import (
+    PassAtKMetric,
+    problem_and_program_size,
+    problem_and_size_metrics,
+    require_pass_at_k_samples,
+    summarise_rollout,
+)
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveInt, TypedArguments
 from lit_rl.training.ranks import Means
@@ -43,7 +49,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         samplings = pl_module.validation_sampling
-        check_ks(self.ks, max((sampling.num_samples for sampling in samplings.values()), default=0))
+        require_pass_at_k_samples(self.ks, max((sampling.num_samples for sampling in samplings.values()), default=0))
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._counts = {}
@@ -60,7 +66,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
                 self._counts[key] = PassAtKMetric(self.ks, rollout.max_turns).to(pl_module.device), [], Means()
             passes, judged, means = self._counts[key]
             passes.update(rollout)
-            judged += map(problem_and_size, rollout.judgements)
+            judged += map(problem_and_program_size, rollout.judgements)
             means.merge(summarise_rollout(rollout, evaluated.rewards.get(name)))
 
     on_test_batch_end = on_validation_batch_end
@@ -74,7 +80,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
                 after += [(f"/turn_{number}", pass_at) for number, pass_at in enumerate(turns, 1)]
             passes = {f"pass@{k}{suffix}": pass_at[k] for k in self.ks for suffix, pass_at in after}
             metrics = {key: value for key, value in passes.items() if not isnan(value)}
-            metrics |= problem_counts(judged) | means.reduce(pl_module.device)
+            metrics |= problem_and_size_metrics(judged) | means.reduce(pl_module.device)
             prefix = "/".join([self.prefix, *([tasks[loader]] if len(tasks) > 1 else []), name])
             pl_module.log_dict({f"{prefix}/{key}": value for key, value in metrics.items()})
 

@@ -108,7 +108,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         left = self._time_left_text()
         parts = [f"{self.unit} {self.done}" + (f"/{self.total}" if self.total else ""), self.metrics_text()]
         line = "  ".join(filter(None, [*parts, f"left {left}" if left else ""]))
-        self._print_line(line, _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
+        self._print_if_no_screen(line, _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._stop_screen()
@@ -117,7 +117,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if self._shows:
             whole = self.total is None or self.done >= self.total
             in_all = f", {self.done} of {self.total} in all" if self._first or not whole else ""
-            text = f"{self.done - self._first} {self.unit}s in {duration_text(self._seconds_per_step())}{in_all}"
+            text = f"{self.done - self._first} {self.unit}s in {duration_text(self._elapsed_seconds())}{in_all}"
             if not whole and -1 < trainer.max_steps <= trainer.global_step:
                 text += f"; trainer.max_steps {trainer.max_steps} counts updates"
             rows = [("done" if whole else "stopped", text), *self.validation_rows()]
@@ -141,7 +141,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         purpose = self.progress.purpose.partition("/")[2]
         self.validating = " ".join(filter(None, [_stage_name(trainer), purpose, f"batch {batch_idx + 1}"]))
         if self.unit == "batch":
-            self._print_line(self.validating, _SECONDS_BETWEEN_BATCHES)
+            self._print_if_no_screen(self.validating, _SECONDS_BETWEEN_BATCHES)
 
     on_test_batch_start = on_predict_batch_start = on_validation_batch_start
 
@@ -154,7 +154,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
             f"{short_metric_name(name)} {metrics[name]:.3f}" for name in headline_metric_names(metrics)[:4]
         ):
             when = f"after {self.unit} {self.done}" if self.done else "before training"
-            self._print_line(f"validation {when}: {found}")
+            self._print_if_no_screen(f"validation {when}: {found}")
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._stop_screen()
@@ -219,7 +219,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         table.add_column(no_wrap=True, min_width=9, style="cyan")
         table.add_column()
         of, left = f" of {self.total}" if self.total else "", self._time_left_text()
-        elapsed = f"{duration_text(self._seconds_per_step())} elapsed" + (f", {left} left" if left else "")
+        elapsed = f"{duration_text(self._elapsed_seconds())} elapsed" + (f", {left} left" if left else "")
         table.add_row(self.unit, Text(f"{self.done}{of}   {elapsed}"))
         if self.total:
             table.add_row("", ProgressBar(total=self.total, completed=self.done, width=60))
@@ -229,7 +229,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
                 table.add_row(label, Text(text))
         return table
 
-    def _seconds_per_step(self) -> float:
+    def _elapsed_seconds(self) -> float:
         return time.monotonic() - self._started
 
     def _time_left_text(self) -> str:
@@ -237,7 +237,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         finished = self.done - self._first
         if self.total is None or finished < 1:
             return ""
-        return duration_text(self._seconds_per_step() / finished * max(0, self.total - self.done))
+        return duration_text(self._elapsed_seconds() / finished * max(0, self.total - self.done))
 
     # -- drawing -------------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
             self._drawing.stop()
             self._drawing = None
 
-    def _print_line(self, text: str, seconds_between: float = 0.0) -> None:
+    def _print_if_no_screen(self, text: str, seconds_between: float = 0.0) -> None:
         """Print a plain line if there is no screen, unless the last line was printed just now."""
         now = time.monotonic()
         if not text or not self._shows or self._drawing is not None:
@@ -286,7 +286,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
             if self._shows and self.unit != "batch":
                 total = f"/{self.total}" if self.total else ""
                 number = self.done if self.validating or self.done == self.total else self.done + 1
-                text = f"{self.unit} {number}{total}  {text}  {duration_text(self._seconds_per_step())} elapsed"
+                text = f"{self.unit} {number}{total}  {text}  {duration_text(self._elapsed_seconds())} elapsed"
             sys.stdout.write(f"{text}\n")  # in one piece, since the run may print too
             sys.stdout.flush()
 

@@ -12,10 +12,15 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lit_rl.callbacks.checkpointing import checkpointing_callbacks, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
 from lit_rl.errors import UsageError
-from lit_rl.reports.recorded_rows import append_rank_parts, build_recorded_rows, choose_rows, rank_part
+from lit_rl.reports.recorded_rows import (
+    append_rollout_record,
+    build_recorded_rows,
+    choose_rows_to_record,
+    record_part_of_rank,
+)
 from lit_rl.reports.summary import judgements_of_programs
 from lit_rl.rollout import FinishedRollout
-from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
+from lit_rl.run_files.files import ROLLOUTS_FILE, MetricsWriter, read_metrics
 from lit_rl.run_files.records import Diagnosis, finite_or_none
 from lit_rl.run_files.settings import setting_texts_by_name
 from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, TypedArguments
@@ -57,7 +62,7 @@ class RunRecord(pl.Callback, TypedArguments):
         self.folder, self.num_groups, self.num_rows = folder, num_groups, num_rows
         self.every_n_rollouts = every_n_rollouts
         self.max_bytes = int(max_megabytes * 1e6)
-        self._writer: RunWriter | None = None
+        self._writer: MetricsWriter | None = None
         self._before: tuple[Any, dict[str, float]] = (None, {})
         """The module that was validated outside of training, and the metrics that were measured."""
 
@@ -73,7 +78,7 @@ class RunRecord(pl.Callback, TypedArguments):
         if not trainer.is_global_zero:
             return
         count = pl_module.clock.count
-        self._writer = RunWriter(run_folder(trainer, self.folder), pl_module.clock.unit, count)
+        self._writer = MetricsWriter(run_folder(trainer, self.folder), pl_module.clock.unit, count)
         policy, task, sampling = pl_module.policy, getattr(trainer, "datamodule", None), pl_module.sampling
         start = {  # what tables show about a run
             "method": type(pl_module).__name__,
@@ -137,7 +142,9 @@ class RunRecord(pl.Callback, TypedArguments):
             return
         rollout, rewards, experience = finished.rollout, finished.rewards, finished.experience
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
-        chosen = choose_rows(rollout.completions.rows_by_group(), known, self.num_groups, self.num_rows, seed=count)
+        chosen = choose_rows_to_record(
+            rollout.completions.rows_by_group(), known, self.num_groups, self.num_rows, seed=count
+        )
         values = {
             "credit": rewards.credit,
             "advantage": experience.advantages,
@@ -148,7 +155,7 @@ class RunRecord(pl.Callback, TypedArguments):
             "entropy": module.trace.recorded.get("entropy"),
         }
         kept = list(build_recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
-        parts = gather_over_ranks(rank_part(rollout, kept, judgements_of_programs(rollout.judgements)))
+        parts = gather_over_ranks(record_part_of_rank(rollout, kept, judgements_of_programs(rollout.judgements)))
         if self._writer is not None:
             seconds = {
                 name.removeprefix("time/").removesuffix("_seconds"): round(value, 4)
@@ -157,7 +164,7 @@ class RunRecord(pl.Callback, TypedArguments):
             }
             file = self._writer.folder / ROLLOUTS_FILE
             has_room = not file.exists() or file.stat().st_size < self.max_bytes
-            append_rank_parts(file, parts, has_room, rollout=count, seconds=seconds)
+            append_rollout_record(file, parts, has_room, rollout=count, seconds=seconds)
 
 
 def has_run_folder(trainer: Any) -> bool:

@@ -89,7 +89,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._has_settings = False
         for logger in tensorboard_loggers(trainer) if trainer.is_global_zero else ():
-            logger.experiment.add_custom_scalars(overview_of(pl_module))
+            logger.experiment.add_custom_scalars(tensorboard_overview(pl_module))
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn == "fit" and not self._has_settings:
@@ -132,7 +132,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
                     logger.experiment.add_histogram(name, value, module.clock.count)
 
 
-def overview_of(module: Any) -> dict[str, dict[str, list[Any]]]:
+def tensorboard_overview(module: Any) -> dict[str, dict[str, list[Any]]]:
     """Return the overview without the charts that stay empty in this run, such as a critic's without a critic."""
     learns_texts, has_critic = bool(module.metric_prefix), "critic" in module.trained_parameters_by_group()
 

@@ -25,9 +25,9 @@ def main(args: Sequence[str] | None = None) -> None:
         print_help()
         return
     if arguments and arguments[0] in VERBS_WITHOUT_TORCH:
-        answer_without_torch(arguments[0], arguments[1:])
+        run_verb_without_torch(arguments[0], arguments[1:])
         return
-    if arguments and answer_early(arguments):
+    if arguments and handle_help_and_bad_config(arguments):
         return
     if sys.stderr.isatty():
         print(f"lit-rl {__version__}: loading torch and Lightning", file=sys.stderr, flush=True)
@@ -42,7 +42,7 @@ def main(args: Sequence[str] | None = None) -> None:
     run(arguments)
 
 
-def answer_early(arguments: Sequence[str]) -> bool:
+def handle_help_and_bad_config(arguments: Sequence[str]) -> bool:
     """Print the help of a verb around a run; exit if the verb is unknown or a configuration cannot be read.
 
     Returns:
@@ -67,16 +67,21 @@ def answer_early(arguments: Sequence[str]) -> bool:
     return False
 
 
-def answer_without_torch(verb: str, arguments: Sequence[str]) -> None:
+def run_verb_without_torch(verb: str, arguments: Sequence[str]) -> None:
     """Answer a verb that loads neither torch nor Lightning."""
     from jsonargparse import ArgumentError
 
-    from lit_rl.cli.report import report
-    from lit_rl.cli.shipped_configs import configs
-    from lit_rl.cli.shipped_docs import docs
-    from lit_rl.cli.show import show
+    from lit_rl.cli.report import report_on_runs
+    from lit_rl.cli.shipped_configs import list_or_copy_configs
+    from lit_rl.cli.shipped_docs import print_docs_page
+    from lit_rl.cli.show import show_recorded_completion
 
-    verbs = {"configs": configs, "docs": docs, "report": report, "show": show}
+    verbs = {
+        "configs": list_or_copy_configs,
+        "docs": print_docs_page,
+        "report": report_on_runs,
+        "show": show_recorded_completion,
+    }
     try:
         verbs[verb](arguments)
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import RandomKey
-from lit_rl.reports.summary import PassAtKMetric, check_ks, judgements_of_programs
+from lit_rl.reports.summary import PassAtKMetric, judgements_of_programs, require_pass_at_k_samples
 from lit_rl.rollout import Environment, Rollout, sample_rows
 from lit_rl.signature_check import PositiveInt, typed_arguments
 from lit_rl.training.host_memory import keep_freed_memory
@@ -73,7 +73,7 @@ def evaluate(
     """
     if not problems:
         raise UsageError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
-    check_ks(ks, sampling.num_samples)
+    require_pass_at_k_samples(ks, sampling.num_samples)
     refused = [environment.reason_unplayable(problem) for problem in problems] if environment is not None else []
     if refused and all(refused):
         raise UsageError(refused[0])

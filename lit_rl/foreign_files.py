@@ -20,7 +20,7 @@ _MAX_TIMES = 50
 _MAX_VALUES = 1 << 20
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular_file(path: Path) -> BinaryIO:
     """Open a regular file to read its bytes; a device, a pipe or a folder raises UsageError."""
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a regular file: remove it, or put a regular file there")
@@ -42,7 +42,7 @@ def decompression_bomb_error(path: Path) -> UsageError:
 
 def open_text_or_gzip(path: Path, encoding: str) -> TextIO:
     """Open a regular file to read its text; a gzip file is unpacked while it is read."""
-    file = open_regular(path)
+    file = open_regular_file(path)
     return io.TextIOWrapper(
         io.BufferedReader(_BoundedGzipReader(path, file)) if path.suffix == ".gz" else file, encoding
     )
@@ -51,15 +51,15 @@ def open_text_or_gzip(path: Path, encoding: str) -> TextIO:
 def load_bounded_yaml(text: str) -> Any:
     """Return the value of a YAML text; raise UsageError if aliases repeat its parts into a million values."""
     value = yaml.safe_load(text)
-    if _count(value, {}) > _MAX_VALUES:
+    if _count_yaml_values(value, {}) > _MAX_VALUES:
         raise UsageError(f"YAML with aliases holds more than {_MAX_VALUES:,} values: write aliases out, or use fewer")
     return value
 
 
-def _count(value: Any, counts: dict[int, int]) -> int:
+def _count_yaml_values(value: Any, counts: dict[int, int]) -> int:
     if id(value) not in counts:
         parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        counts[id(value)] = 1 + sum(_count(part, counts) for part in parts)
+        counts[id(value)] = 1 + sum(_count_yaml_values(part, counts) for part in parts)
     return counts[id(value)]
 
 

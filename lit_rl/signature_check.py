@@ -57,8 +57,8 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True)
-class Limit:
-    """Limits of an argument, beside its type: ``Annotated[int, Limit("at least 1", lambda value: value >= 1)]``.
+class ValueLimit:
+    """Limits of an argument, beside its type: ``Annotated[int, ValueLimit("at least 1", lambda value: value >= 1)]``.
 
     Args:
         words: description of the allowed values, for messages.
@@ -71,14 +71,14 @@ class Limit:
     remedy: str = ""
 
 
-PositiveInt = Annotated[int, Limit("at least 1", lambda value: value >= 1)]
-NonNegativeInt = Annotated[int, Limit("at least 0", lambda value: value >= 0)]
-NonNegativeFloat = Annotated[float, Limit("at least 0", lambda value: value >= 0)]
-PositiveFloat = Annotated[float, Limit("a number above 0", lambda value: value > 0)]
-FiniteFloat = Annotated[float, Limit("a finite number", isfinite)]
-Seconds = Annotated[float, Limit("a finite number of seconds above 0", lambda value: 0 < value < inf)]
-Share = Annotated[float, Limit("a number from 0 to 1", lambda value: 0 <= value <= 1)]
-PositiveShare = Annotated[float, Limit("a number above 0 and at most 1", lambda value: 0 < value <= 1)]
+PositiveInt = Annotated[int, ValueLimit("at least 1", lambda value: value >= 1)]
+NonNegativeInt = Annotated[int, ValueLimit("at least 0", lambda value: value >= 0)]
+NonNegativeFloat = Annotated[float, ValueLimit("at least 0", lambda value: value >= 0)]
+PositiveFloat = Annotated[float, ValueLimit("a number above 0", lambda value: value > 0)]
+FiniteFloat = Annotated[float, ValueLimit("a finite number", isfinite)]
+Seconds = Annotated[float, ValueLimit("a finite number of seconds above 0", lambda value: 0 < value < inf)]
+Share = Annotated[float, ValueLimit("a number from 0 to 1", lambda value: 0 <= value <= 1)]
+PositiveShare = Annotated[float, ValueLimit("a number above 0 and at most 1", lambda value: 0 < value <= 1)]
 
 
 class CommandLineText(str):
@@ -194,7 +194,7 @@ def check_and_convert(value: Any, hint: Any, path: str, *, config: bool = False,
     words = [kind for kind in kinds if str(get_origin(kind)) == str(Literal)]  # first: a word is no hub id
     for kind in [*words, *(kind for kind in kinds if kind not in words)]:
         try:
-            return _as_type(value, kind, path, config, default)
+            return _convert_to_type(value, kind, path, config, default)
         except _TypeMismatch as mismatch:
             remedies += mismatch.args
         except UsageError as error:
@@ -226,16 +226,18 @@ def union_members(hint: Any) -> Iterator[Any]:
         yield hint
 
 
-def _as_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
+def _convert_to_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
     home, inner, remedy = get_origin(kind) or kind, get_args(kind), ""
     if isinstance(value, CommandLineText) and kind is not str:
         value = value.parse_yaml()
     if kind is Any:
         return value
     if home is Annotated:
-        found = _as_type(value, inner[0], path, config, default)
+        found = _convert_to_type(value, inner[0], path, config, default)
         for limit in inner[1:]:
-            if isinstance(limit, Limit) and not limit.takes(inner[0](found) if inner[0] in (int, float) else found):
+            if isinstance(limit, ValueLimit) and not limit.takes(
+                inner[0](found) if inner[0] in (int, float) else found
+            ):
                 raise ArgumentError(path, limit.words, short_repr(found), limit.remedy)
         return found
     if value is None or kind in (None, NoneType):
@@ -374,13 +376,13 @@ def check_and_convert_arguments(
         elif isinstance(key, str) and _accepts_any_keyword(cls):
             found[key] = value
         elif not config:
-            raise UnknownArgumentError(f"{path} has no argument {key}{_suggestion(key, value, known)}")
+            raise UnknownArgumentError(f"{path} has no argument {key}{_unknown_argument_hint(key, value, known)}")
         else:
             place = OTHER_NAMES.get(key, "").partition(".")[0]
             kinds = _self_and_subclasses(of) if of is not None and place not in known else ()
             others = sorted(kind.__name__ for kind in kinds if key in constructor_parameters(kind))
             hint = f"; it is an argument of {' and '.join(others[:3])}" if others else ""
-            hint = _class_as_key_hint(key) or hint or _suggestion(key, value, known, path)
+            hint = _class_as_key_hint(key) or hint or _unknown_argument_hint(key, value, known, path)
             raise UsageError(f"{path}.{key} is unknown to {cls.__name__}{hint}")
     return found
 
@@ -390,7 +392,7 @@ def _class_as_key_hint(key: Any) -> str:
     return f"; {key} is a class: write class_path: {key}, and its arguments in init_args" if is_class else ""
 
 
-def _suggestion(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
+def _unknown_argument_hint(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
     """Return what to write in place of an unknown argument, to append to a message.
 
     With a path, this is a key of a configuration; without a path, an argument in Python.

@@ -90,9 +90,9 @@ class Trainer(pl.Trainer):
     def __init__(self, *, run_dir: str | None = None, **settings: Any) -> None:
         silence_lightning()
         settings = check_and_convert_arguments(pl.Trainer, settings, "Trainer", config=False)
-        check_settings(settings)
+        check_trainer_settings(settings)
         settings = {**TRAINER_DEFAULTS, **settings, **({} if run_dir is None else run_dir_settings(run_dir, settings))}
-        super().__init__(**{**settings, **dependent_settings(settings)})
+        super().__init__(**{**settings, **dependent_trainer_settings(settings)})
         if not self.fast_dev_run:  # type: ignore[attr-defined]
             kinds: list[type[pl.Callback]] = [TensorBoardLayout] if tensorboard_loggers(self) else []
             kinds += [CompletionWriter, RunRecord] if has_run_folder(self) else []
@@ -184,7 +184,7 @@ class Trainer(pl.Trainer):
             return run(model, dataloaders, ckpt_path=resolve_checkpoint(ckpt_path, self), **options)
 
 
-def check_settings(settings: Mapping[str, Any]) -> None:
+def check_trainer_settings(settings: Mapping[str, Any]) -> None:
     """Refuse settings of Lightning that have no effect, or a wrong one, under manual optimization."""
     check_strategy(settings.get("strategy", "auto"))
     if fault := precision_fault(settings.get("precision")):  # Lightning takes another precision on a CPU
@@ -216,7 +216,7 @@ def _callbacks_in(settings: Mapping[str, Any]) -> list[pl.Callback]:
     return [given] if isinstance(given, pl.Callback) else list(given)
 
 
-def dependent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def dependent_trainer_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return trainer settings that follow from others: end, validation, checkpoints, ``barebones``, logs and screen."""
     callbacks = _callbacks_in(settings)
     changed: dict[str, Any] = {}
@@ -315,8 +315,8 @@ def silence_lightning() -> None:
     warnings.formatwarning = _one_line_warning
     for name in _LOGGERS:
         logger = logging.getLogger(name)
-        if _is_wanted not in logger.filters:
-            logger.addFilter(_is_wanted)
+        if _is_wanted_log_record not in logger.filters:
+            logger.addFilter(_is_wanted_log_record)
 
 
 def _one_line_warning(
@@ -337,7 +337,7 @@ def _one_line_warning(
     return "" if is_repeated else f"{package}: warning: {text}\n"
 
 
-def _is_wanted(record: logging.LogRecord) -> bool:
+def _is_wanted_log_record(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(_MESSAGES)
 
 

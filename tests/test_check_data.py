@@ -133,7 +133,7 @@ def test_tests_that_accept_a_wrong_program_are_named(case: str, sandbox: Sandbox
     for one in what.split(" and "):
         assert f"the tests accept {one}: 2 problems" in report
     assert not findings.is_fine
-    assert [one.accepted_wrong_programs for one in findings.checked if one.faults] == [what.split(" and ")] * 2
+    assert [one.accepted_wrong_programs for one in findings.checked_problems if one.faults] == [what.split(" and ")] * 2
 
 
 def test_a_reference_that_fails_its_own_tests_is_named_for_that_alone(sandbox: Sandbox) -> None:

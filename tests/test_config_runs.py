@@ -23,7 +23,7 @@ from support.translated_rows import humanevalx, multiple
 
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.cli.main import Cli
-from lit_rl.cli.replay import replay
+from lit_rl.cli.replay import rejudge_recorded_run
 from lit_rl.errors import UsageError
 from lit_rl.modules import SFT
 from lit_rl.run_files.files import read_rollouts
@@ -297,7 +297,7 @@ def test_a_leaderboards_configuration_writes_every_completion_and_replay_judges_
     num_samples = 2 if sampling == "sampled" else 1
     assert Counter(Counter(row.task_id for row in rows).values()) == {num_samples: num_problems}
     assert all(row.verdict for row in rows)
-    replay([str(path), "--config", str(tmp_path / "run.yaml"), *arguments])
+    rejudge_recorded_run([str(path), "--config", str(tmp_path / "run.yaml"), *arguments])
     said = capsys.readouterr().out
     assert f"verdicts: 0 differ, {len(rows)} are as before" in said
 

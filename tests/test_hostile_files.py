@@ -32,7 +32,7 @@ from lit_rl.foreign_files import load_bounded_yaml
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PolicyModule
 from lit_rl.rewards.term import RewardTerm
-from lit_rl.run_files.files import append_line, append_record_batch, read_metrics, read_rollouts
+from lit_rl.run_files.files import append_json_line, append_record_batch, read_metrics, read_rollouts
 from lit_rl.run_files.settings import read_settings
 
 TRAP = """
@@ -244,8 +244,8 @@ def test_nothing_in_a_run_steers_the_terminal(tmp_path: Path, capsys: pytest.Cap
     rows = [row(0, f"x{STEERS}", 0.0, task_id=f"basics{STEERS}", outcome=outcome, **more)]
     folder = write_run(tmp_path / f"run{STEERS.replace('/', '')}", {1: rows}, model=STEERS)
     said = {"rule": "truncated", "message": STEERS, "details": STEERS}
-    append_line(folder / "metrics.jsonl", {"rollout": 1, "diagnosis": said})
-    append_line(folder / "metrics.jsonl", {"rollout": 1, f"val/{STEERS}/pass@1": 1.0})
+    append_json_line(folder / "metrics.jsonl", {"rollout": 1, "diagnosis": said})
+    append_json_line(folder / "metrics.jsonl", {"rollout": 1, f"val/{STEERS}/pass@1": 1.0})
     other = write_run(tmp_path / "other", {1: rows}, model="b")
     for place, value in ((folder, 1), (other, 2)):
         config = {"model": {"class_path": "lit_rl.modules.GRPO", "init_args": {STEERS: value}}}

@@ -13,11 +13,11 @@ import pytest
 from support.browser import Page, browser
 from support.recorded_runs import row, write_run
 
-from lit_rl.cli.report import report
-from lit_rl.reports.html.page import render_page
+from lit_rl.cli.report import report_on_runs
+from lit_rl.reports.html.page import render_html_report
 from lit_rl.reports.improvement import MetricChange, learning_verdict, wilson_interval
 from lit_rl.reports.runs import read_runs
-from lit_rl.run_files.files import METRICS_FILE, append_line
+from lit_rl.run_files.files import METRICS_FILE, append_json_line
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'><!--<script>\u2028\udc80"
 FAILED = {
@@ -59,7 +59,7 @@ def data_of(page: str) -> Any:
 
 def page_of(*runs: Path, options: tuple[str, ...] = ()) -> tuple[Path, str]:
     file = runs[0].parent / "report.html"
-    report([*map(str, runs), "--html", str(file), *options])
+    report_on_runs([*map(str, runs), "--html", str(file), *options])
     return file, file.read_text()
 
 
@@ -150,7 +150,7 @@ def test_tasks_without_programs_are_measured_by_their_reward(tmp_path: Path) -> 
     for number, reward in ((0, -0.5), (2, 0.25)):
         measured = {"reward/mean": reward, "num_problems": 4.0, "completion/length": 3.0}
         line = {"rollout": number, "time": 0.0} | {f"val/greedy/{name}": value for name, value in measured.items()}
-        append_line(folder / METRICS_FILE, line)
+        append_json_line(folder / METRICS_FILE, line)
     _, page = page_of(folder)
     cells = re.findall(r"<td[^>]*>(.*?)</td>", page)[4:12]
     assert cells == ["greedy", "reward/mean", "2 rollouts", "-0.5", "0.250 (rollout 2)", "0.25", "", "3.0"]
@@ -160,7 +160,7 @@ def test_tasks_without_programs_are_measured_by_their_reward(tmp_path: Path) -> 
 def test_diagnoses_come_before_the_tables_and_what_they_show_is_text(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {1: []}, diagnosed=True)
     found = {"rule": HOSTILE, "message": HOSTILE, "details": HOSTILE}
-    append_line(folder / METRICS_FILE, {"rollout": 1, "time": 0.0, "diagnosis": found})
+    append_json_line(folder / METRICS_FILE, {"rollout": 1, "time": 0.0, "diagnosis": found})
     _, page = page_of(folder)
     assert Tags(page).tags.count("script") == 2 and "img" not in Tags(page).tags
     assert page.index("<h2>Did it learn?</h2>") < page.index("<h2>Diagnoses</h2>") < page.index("All that validation")
@@ -204,8 +204,8 @@ def test_runs_below_one_folder_are_rows_of_their_own(tmp_path: Path, capsys: pyt
         folder = tmp_path / name / "version_0"
         folder.mkdir(parents=True)
         for rollout, value in values.items():
-            append_line(folder / METRICS_FILE, {"rollout": rollout, "time": 0.0, "reward/mean": value})
-    report([str(tmp_path)])
+            append_json_line(folder / METRICS_FILE, {"rollout": rollout, "time": 0.0, "reward/mean": value})
+    report_on_runs([str(tmp_path)])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[-2:]]
     assert [" ".join(row[1:]) for row in rows] == ["reward/mean 2 0.25 0.5 0.5", "reward/mean 2 0.75 1 1"]
     assert rows[0][0].endswith("grpo/version_0")
@@ -217,7 +217,7 @@ STARTED = {"rollout": 0, "time": 0.0, "start": {"batch_size": 4, "num_samples": 
 def recorded(folder: Path, *lines: dict[str, float]) -> Path:
     folder.mkdir()
     for line in (STARTED, *lines):
-        append_line(folder / METRICS_FILE, {"time": 0.0, **line})
+        append_json_line(folder / METRICS_FILE, {"time": 0.0, **line})
     return folder
 
 
@@ -295,11 +295,11 @@ def test_a_diagnosis_that_came_again_is_one_row(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {n: [] for n in range(1, 11)}, diagnosed=True)
     for rollout in (2, 5, 8):
         said = {"rule": "collapse", "message": f"lost {rollout}", "details": ""}
-        append_line(folder / METRICS_FILE, {"rollout": rollout, "time": 0.0, "diagnosis": said})
+        append_json_line(folder / METRICS_FILE, {"rollout": rollout, "time": 0.0, "diagnosis": said})
         if rollout < 8:
             ended = {"rule": "collapse", "ended": True}
-            append_line(folder / METRICS_FILE, {"rollout": rollout + 1, "time": 0.0, "diagnosis": ended})
-    text = render_page(read_runs([str(folder)]))
+            append_json_line(folder / METRICS_FILE, {"rollout": rollout + 1, "time": 0.0, "diagnosis": ended})
+    text = render_html_report(read_runs([str(folder)]))
     assert re.findall(r'data-title="diagnosis">(.*?)<', text) == ["collapse"]
     assert "3 times: rollouts 2 to 3, rollouts 5 to 6, since rollout 8" in text and "lost 8" in text
 

@@ -26,7 +26,7 @@ from lit_rl import (
     Trainer,
     UpdateConfig,
 )
-from lit_rl.cli.config_files import check_and_expand_layers
+from lit_rl.cli.config_files import check_and_expand_configs
 from lit_rl.cli.main import Cli
 from lit_rl.data.task import TaskDataModule as Task
 from lit_rl.errors import ArgumentError
@@ -212,7 +212,7 @@ def test_a_configuration_takes_a_hub_id_for_a_policy_from_flags_and_files(folder
     (folder / "hub.yaml").write_text(yaml.safe_dump(other))
     given = f"--config={folder / 'base.yaml'}"
     for words in ([given, "--model.policy", "Qwen/Qwen2.5-0.5B"], [f"--config={folder / 'hub.yaml'}"]):
-        words = check_and_expand_layers(words, {"model": PolicyModule, "data": Task}, Trainer)
+        words = check_and_expand_configs(words, {"model": PolicyModule, "data": Task}, Trainer)
         policy = Cli([*words, "--model.policy.dtype=bfloat16"], run=False).model.policy
         assert (policy.source, policy.config, policy.dtype) == ("Qwen/Qwen2.5-0.5B", None, "bfloat16")
 
@@ -228,7 +228,7 @@ def test_keys_and_values_stand_for_a_group_and_a_list_for_a_tuple() -> None:
 
 def test_a_number_in_quotes_is_a_number(folder: Path) -> None:
     words = ["fit", f"--config={folder / 'base.yaml'}", f"--config={folder / 'quoted.yaml'}"]
-    words = check_and_expand_layers(words, {"model": PolicyModule, "data": Task}, Trainer)
+    words = check_and_expand_configs(words, {"model": PolicyModule, "data": Task}, Trainer)
     assert Cli(words[1:], run=False).model.max_rollouts == 2
 
 

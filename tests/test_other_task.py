@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lit_rl.cli.config_files import check_and_expand_layers
+from lit_rl.cli.config_files import check_and_expand_configs
 from lit_rl.cli.main import Cli, main
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules import PolicyModule
@@ -82,7 +82,7 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )
 def test_another_task_is_validated_on_its_own_problems(arguments: str, measured: list[str]) -> None:
-    given = check_and_expand_layers(arguments.split(), {"model": PolicyModule, "data": TaskDataModule}, Trainer)
+    given = check_and_expand_configs(arguments.split(), {"model": PolicyModule, "data": TaskDataModule}, Trainer)
     assert list(Cli(given, run=False).datamodule.validation_task_names) == measured
 
 

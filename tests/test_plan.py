@@ -17,10 +17,10 @@ from support.ranks import on_ranks
 from support.small_runs import EvenBytes, fit
 from torch.profiler import ProfilerActivity, profile
 
-from lit_rl.cli.live_bytes import HOST, REST, LiveBytes
+from lit_rl.cli.live_bytes import HOST, REST, LiveByteCounter
 from lit_rl.cli.main import main
 from lit_rl.cli.plan import plan_text
-from lit_rl.cli.trace import RankCosts, RunLayout, layout_from_run, trace_update
+from lit_rl.cli.trace import RankCosts, RunLayout, layout_from_run, measure_update_costs
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
 from lit_rl.execution import TokenTarget
@@ -147,7 +147,9 @@ def test_a_trace_is_within_10_percent_of_the_measured_peak(kind: str, tmp_path: 
     ranks: Any = on_ranks(measured, kind, *sizes, seconds=900) if kind == "two ranks" else [measured(kind, *sizes)]
     updated, job = ranks[0]
     strategy = FSDP2Strategy() if kind == "two ranks" else "auto"
-    traced = sum(trace_update(small_run(kind, config, max_tokens), strategy, job, on_cpu=True).updating.values())
+    traced = sum(
+        measure_update_costs(small_run(kind, config, max_tokens), strategy, job, on_cpu=True).updating.values()
+    )
     print(f"{kind}: traced {traced:,.0f}, measured {updated:,}, {traced / updated:.3f}")
     assert updated > 1e9
     assert traced == pytest.approx(updated, rel=0.1)
@@ -201,7 +203,7 @@ def traced_run(
 ) -> RankCosts:
     """Costs of a rank, with prompts of 48 tokens; the layout is the number of ranks, and that of a node's."""
     job = replace(layout_from_run(module, strategy, batch_size, *layout), prompt_tokens=48)
-    return trace_update(module, strategy, job, **options)
+    return measure_update_costs(module, strategy, job, **options)
 
 
 def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
@@ -258,10 +260,10 @@ def test_what_waits_on_the_cpu_is_counted_there() -> None:
 
 
 def test_the_peak_is_that_of_the_device_alone() -> None:
-    with LiveBytes() as live:
+    with LiveByteCounter() as live:
         first = torch.ones(100)
         del first
-        with live.new_tensors_as(HOST):
+        with live.count_new_tensors_as(HOST):
             second = torch.ones(1000)
         assert (live.total, live.peak, live.most_on_cpu) == (0, {REST: 400}, 4000)
         third = second.to("cpu", non_blocking=True)

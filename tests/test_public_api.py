@@ -18,7 +18,7 @@ from lit_rl.cli.main import main
 DOCS = Path(__file__).parents[1] / "docs"
 API = DOCS / "api"
 ENTRY = re.compile(r"^::: (\S+)", re.MULTILINE)
-BASES = {"SplitTask", "TranslatedTask"}
+BASES = {"SingleFileTask", "TranslatedTask"}
 """Parts that tasks of this package share; the parser offers every class that is derived from TaskDataModule."""
 
 

@@ -12,7 +12,7 @@ from support.small_runs import EvenBytes, Words, fit
 
 import lit_rl.cli.main
 from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.cli.replay import completions_from_rows, judge_again, replay_lines
+from lit_rl.cli.replay import completions_from_rows, rejudge_rows, replay_lines
 from lit_rl.modules import RolloutModule
 from lit_rl.rewards import Composite
 from lit_rl.run_files.files import read_rollouts
@@ -146,7 +146,7 @@ def test_nothing_differs_where_nothing_changed(make_module: Make, tmp_path: Path
     rewards = Composite([EvenBytes()])
     for rollout in read_rollouts(tmp_path):
         assert len(rollout.rows) == 12
-        again = judge_again(rollout.rows, problems, None, rewards)
+        again = rejudge_rows(rollout.rows, problems, None, rewards)
         assert not [one for one in again if one.verdict_differs or one.reward_differs()]
         completions = completions_from_rows(rollout.rows, problems)
         assert [list(ids) for ids in completions.rows_by_group().values()] == [

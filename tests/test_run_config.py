@@ -30,7 +30,7 @@ from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
 from lit_rl.reports.runs import find_run_folders
 from lit_rl.run_files.files import read_metrics
-from lit_rl.run_files.settings import changes_on_resume, setting_texts_by_name
+from lit_rl.run_files.settings import setting_changes_on_resume, setting_texts_by_name
 from lit_rl.trainer import Trainer, warn_about_untrained_weights
 
 RUN = """
@@ -407,7 +407,7 @@ def adamw(lr: float, name: str = "AdamW") -> dict[str, Any]:
     ],
 )
 def test_each_change_says_whether_it_is_in_force(changes: dict[str, Any], name: str, in_force: bool) -> None:
-    lines = map(str, changes_on_resume(config(), config(**changes)))
+    lines = map(str, setting_changes_on_resume(config(), config(**changes)))
     (line,) = [line for line in lines if line.startswith(f"{name}: ")]
     assert ("in force" in line, "ignored" in line) == (in_force, not in_force)
 
@@ -427,12 +427,12 @@ def test_what_the_checkpoint_holds_the_state_of_is_refused(changes: dict[str, An
     """Told as ignored, it would be refused a moment later, or silently be in force."""
     before = config(policy={"lora": None})
     with pytest.raises(UsageError, match=rf"^{name}.*got .*lit-rl export"):
-        changes_on_resume(before, config(**{"policy": {"lora": None}} | changes))
+        setting_changes_on_resume(before, config(**{"policy": {"lora": None}} | changes))
 
 
 def test_a_base_below_adapters_is_not_the_checkpoints() -> None:
     before, now = (config(policy={"lora": {"rank": 2}, "model": model}) for model in ("here", "there"))
-    assert "here -> there, in force" in str(changes_on_resume(before, now)[0])
+    assert "here -> there, in force" in str(setting_changes_on_resume(before, now)[0])
 
 
 def test_a_run_that_goes_on_tells_what_changed_and_keeps_its_config_when_it_is_refused(

@@ -12,8 +12,8 @@ import pytest
 from support.browser import browser
 from support.recorded_runs import row, write_run
 
-from lit_rl.cli.report import report
-from lit_rl.cli.show import show
+from lit_rl.cli.report import report_on_runs
+from lit_rl.cli.show import show_recorded_completion
 from lit_rl.run_files.files import ROLLOUTS_FILE, append_record_batch, read_rollouts
 from lit_rl.run_files.row_text import KINDS, token_values_by_column
 
@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def shown(capsys: pytest.CaptureFixture[str], run: Path, *options: str) -> str:
-    show([str(run), *options])
+    show_recorded_completion([str(run), *options])
     return capsys.readouterr().out
 
 
@@ -99,7 +99,7 @@ def test_a_table_after_each_turn_has_the_values(tmp_path: Path, capsys: pytest.C
 )
 def test_what_is_not_there_is_one_clear_error(run: Path, options: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        show([str(run), *options])
+        show_recorded_completion([str(run), *options])
 
 
 @pytest.mark.parametrize(("is_run", "message"), [(False, "give the folder that"), (True, "lit-rl report ")])
@@ -108,14 +108,14 @@ def test_a_folder_without_rollouts_is_one_clear_error(tmp_path: Path, is_run: bo
     if is_run:
         (write_run(tmp_path / "run", {1: []}) / ROLLOUTS_FILE).unlink()
     with pytest.raises(FileNotFoundError, match=message):
-        show([str(tmp_path)])
+        show_recorded_completion([str(tmp_path)])
 
 
 @pytest.mark.filterwarnings("ignore:.*x.ckpt")
 def test_a_file_without_completions_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "x.ckpt").write_text("x")
     with pytest.raises(ValueError, match=r"x\.ckpt holds no completions"):
-        show([str(tmp_path / "x.ckpt")])
+        show_recorded_completion([str(tmp_path / "x.ckpt")])
 
 
 def test_programs_are_written_as_other_judges_read_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +131,7 @@ def test_programs_are_written_as_other_judges_read_them(tmp_path: Path, capsys: 
     head = {"num_rows": 2, "time": 1.0, "endings": {}, "seconds": {}, "sampled_for": "validation/greedy"}
     append_record_batch(file, [{"rollout": 1, **head}, *rows[:2]])
     append_record_batch(file, [{"rollout": 2, **head}, rows[2]])
-    show([str(file), "--samples", str(tmp_path / "out" / "samples.jsonl")])
+    show_recorded_completion([str(file), "--samples", str(tmp_path / "out" / "samples.jsonl")])
     lines = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").read_text().splitlines()]
     assert lines == [
         {"task_id": "Mbpp/11", "solution": source, "completion": source},
@@ -140,7 +140,7 @@ def test_programs_are_written_as_other_judges_read_them(tmp_path: Path, capsys: 
     ]
     assert capsys.readouterr().out == f"{tmp_path}/out/samples.jsonl: 3 programs for 2 problems\n"
     append_record_batch(file, [{"rollout": 3, **head, "loader": 1, "sampled_for": "validation/sampled"}, rows[2]])
-    show([str(file), "--samples", str(tmp_path / "samples.jsonl")])
+    show_recorded_completion([str(file), "--samples", str(tmp_path / "samples.jsonl")])
     assert {one.name for one in tmp_path.glob("samples*")} == {"samples_0_greedy.jsonl", "samples_1_sampled.jsonl"}
 
 
@@ -165,7 +165,7 @@ def test_page_and_terminal_have_the_same_values(tmp_path: Path) -> None:
     }  # fmt: skip
     folder = write_run(tmp_path / "run", {1: [row(0, "a", 1.0, tokens=tokens)]})
     (rollout,) = read_rollouts(folder)
-    report([str(folder), "--html", str(tmp_path / "report.html")])
+    report_on_runs([str(folder), "--html", str(tmp_path / "report.html")])
     with browser() as page:
         page.open(tmp_path / "report.html")
         titles = page.run("[...document.querySelectorAll('.token')].map(t => t.title)")

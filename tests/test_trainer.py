@@ -18,7 +18,7 @@ from support.saved_runs import Curves
 from lit_rl import Checkpointing, Diagnostics, ExecutionEvaluation, Trainer
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.cli.main import Cli
-from lit_rl.cli.report import report
+from lit_rl.cli.report import report_on_runs
 from lit_rl.data import PreferencePairs, Sorting, SortingPolicy, SortingReward
 from lit_rl.errors import UsageError
 from lit_rl.modules import REINFORCE, EvaluationConfig
@@ -163,7 +163,7 @@ def test_a_report_of_scripts_says_what_differs(capsys: pytest.CaptureFixture[str
         trainer = Trainer(**QUIET, logger=CSVLogger(".", name=name), limit_val_batches=0)
         trainer.fit(module(2, sampling=Sampling(num_samples=samples, max_tokens=3)), Sorting())
     capsys.readouterr()
-    report(["few", "many"])
+    report_on_runs(["few", "many"])
     said = capsys.readouterr().out
     assert "model.sampling.num_samples  4 in few" in said and "6 in many" in said and "not compared" not in said
 

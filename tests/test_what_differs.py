@@ -10,8 +10,8 @@ import pytest
 import yaml
 from support.recorded_runs import write_run
 
-from lit_rl.cli.report import report
-from lit_rl.reports.html.page import render_page
+from lit_rl.cli.report import report_on_runs
+from lit_rl.reports.html.page import render_html_report
 from lit_rl.reports.runs import read_runs
 from lit_rl.run_files.settings import read_settings, settings_that_differ
 
@@ -106,16 +106,16 @@ def test_a_run_whose_settings_cannot_be_read_is_not_compared(
     file = folders[1] / "config.yaml"
     file.unlink() if text is None else file.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert settings_that_differ({folder.name: read_settings(folder) for folder in folders}) == {}
-    report([str(folder) for folder in folders])
+    report_on_runs([str(folder) for folder in folders])
     assert "no config.yaml can be read beside the numbers: b\n" in capsys.readouterr().out
 
 
 def test_the_terminal_and_the_page_say_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = config(model__init_args__policy__init_args__model="<b>")
     folders = [str(run(tmp_path / "a", config())), str(run(tmp_path / "b", other))]
-    report(folders)
+    report_on_runs(folders)
     assert "  model.policy.model  m in a; <b> in b" in capsys.readouterr().out.splitlines()
-    text = render_page(read_runs(folders))
+    text = render_html_report(read_runs(folders))
     cells = re.findall(r"<td[^>]*>(.*?)</td>", text.partition("What differs")[2])[:6]
     assert cells == ["model.policy.model", "m", "a", "", "&lt;b&gt;", "b"]
     assert text.index("What differs") < text.index("All that validation measured")
@@ -131,5 +131,5 @@ def test_runs_of_other_settings_are_no_seeds_of_one(tmp_path: Path, kl: float, b
     """A KL coefficient is nothing that the numbers of a run name: only its settings tell."""
     other = config(1, model__init_args__objective__kl_coef=kl)
     folders = [str(run(tmp_path / "a", config(0), seed=0)), str(run(tmp_path / "b", other, seed=1))]
-    text = render_page(read_runs(folders))
+    text = render_html_report(read_runs(folders))
     assert ("(2 seeds)" in text) is bool(bands)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import mean
 
 from lit_rl.data import CodeCompletion
-from lit_rl.data.numerical.code_completion import SHIPPED_GAPS, split_file_at_gap
+from lit_rl.data.numerical.code_completion import SHIPPED_GAPS, split_file_at_code_gap
 from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM
@@ -35,7 +35,7 @@ def run(seed: int, folder: Path, place: str) -> Numbers:
     task = CodeCompletion()
     number = next(n for n, one in enumerate(SHIPPED_GAPS) if one.name == place)
     problem = task.problems("validation")[number]
-    before, _, _ = split_file_at_gap(task.tree / SHIPPED_GAPS[number].file, SHIPPED_GAPS[number])
+    before, _, _ = split_file_at_code_gap(task.tree / SHIPPED_GAPS[number].file, SHIPPED_GAPS[number])
     texts = {"nothing": "\n", "line_before": before[-1] + "\n", "not_cpp": "not C++\n", "masked": problem.reference}
     with Sandbox() as sandbox:
         outcomes = sandbox.judge_many([(str(texts[name]), problem.check) for name in COLUMNS])

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from lit_rl.data import Sorting, SortingPolicy, SortingReward
-from lit_rl.data.toys.toy_tasks import LECTURE_PROMPTS, sort_distance, sort_inclusion_ordering, sorting_problem
+from lit_rl.data.toys.toy_tasks import LECTURE_PROMPTS, count_sorted_positions, sort_inclusion_ordering, sorting_problem
 from lit_rl.math.advantages import GroupMean, MaxRewards, NoBaseline, RowAdvantages
 from lit_rl.math.losses import Clipped, Loss, PolicyGradient, Unclipped
 from lit_rl.models import Policy
@@ -20,7 +20,10 @@ from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, bar_chart
 
 LOSSES: dict[str, Loss] = {"naive": PolicyGradient(), "unclipped": Unclipped(), "clipped": Clipped(0.01, 0.01)}
-POINTS: dict[str, Any] = {"sort_inclusion_ordering": (5, sort_inclusion_ordering), "sort_distance": (3, sort_distance)}
+POINTS: dict[str, Any] = {
+    "sort_inclusion_ordering": (5, sort_inclusion_ordering),
+    "sort_distance": (3, count_sorted_positions),
+}
 DELTAS: dict[str, RowAdvantages] = {
     "rewards": NoBaseline(),
     "centered_rewards": GroupMean(normalize="none"),

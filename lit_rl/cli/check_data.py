@@ -20,7 +20,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 def check_data(arguments: Sequence[str]) -> None:
     """Check a task, as :func:`lit_rl.cli.options.check_data_parser` says."""
     parser = options.check_data_parser(TaskDataModule)
-    parsed = parser.parse_args(keep_data_sections(arguments))
+    parsed = parser.parse_args(replace_configs_by_data(arguments))
     check_and_convert(parsed.examples, NonNegativeInt, "examples")
     task = parser.instantiate_classes(parsed).data
     if task is None:
@@ -55,7 +55,7 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
         True
     """
     problems = problems_by_split(task, splits)
-    each_once = _each_once(problems.values())
+    each_once = _each_problem_once(problems.values())
     checked = run_references(sandbox, each_once)
     record_accepted_wrong_programs(sandbox, checked)
     found = {id(one.problem): one for one in checked}
@@ -64,7 +64,7 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
 
 def distinct_problems(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
     """Return the problems of several splits and of the validation tasks, each problem once."""
-    return _each_once(problems_by_split(task, splits).values())
+    return _each_problem_once(problems_by_split(task, splits).values())
 
 
 def problems_by_split(task: TaskDataModule, splits: Iterable[Split]) -> dict[str, list[Problem]]:
@@ -88,11 +88,11 @@ def problems_by_split(task: TaskDataModule, splits: Iterable[Split]) -> dict[str
     return found
 
 
-def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
+def _each_problem_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
     return list({id(problem): problem for split in splits for problem in split}.values())
 
 
-def keep_data_sections(arguments: Sequence[str]) -> list[str]:
+def replace_configs_by_data(arguments: Sequence[str]) -> list[str]:
     """Replace each ``--config FILE`` by its data section."""
     return replace_configs_by_parts(
         arguments,

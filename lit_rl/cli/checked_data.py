@@ -71,7 +71,7 @@ class CheckResult:
     splits: Mapping[str, Sequence[CheckedProblem]]
 
     @cached_property
-    def checked(self) -> list[CheckedProblem]:
+    def checked_problems(self) -> list[CheckedProblem]:
         """All problems, each once."""
         return list({id(one): one for split in self.splits.values() for one in split}.values())
 
@@ -79,7 +79,7 @@ class CheckResult:
     def problems_by_fault(self) -> dict[str, list[CheckedProblem]]:
         """Problems by fault, the largest group first."""
         found: dict[str, list[CheckedProblem]] = {}
-        for one in self.checked:
+        for one in self.checked_problems:
             for fault in one.faults:
                 found.setdefault(fault, []).append(one)
         return dict(sorted(found.items(), key=lambda group: -len(group[1])))
@@ -87,38 +87,38 @@ class CheckResult:
     @property
     def is_fine(self) -> bool:
         """True if there are problems and none has a fault."""
-        return bool(self.checked) and not self.problems_by_fault
+        return bool(self.checked_problems) and not self.problems_by_fault
 
     def report_text(self, num_examples: int = 3) -> str:
         """Return the verdict, counts for each split, faults, the slowest references and a time limit."""
-        ran = [one for one in self.checked if one.outcome is not None]
+        ran = [one for one in self.checked_problems if one.outcome is not None]
         passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
-        faulty = sum(bool(one.faults) for one in self.checked)
+        faulty = sum(bool(one.faults) for one in self.checked_problems)
         verdict = f"nothing wrong found: {passed}" if ran else "nothing wrong found, but nothing ran: no reference"
         if not self.is_fine:
-            verdict = f"something is wrong: {faulty} of {len(self.checked)} problems have a fault; {passed}"
-        lines = [verdict, *map(self._count_line, self.splits)]
+            verdict = f"something is wrong: {faulty} of {len(self.checked_problems)} problems have a fault; {passed}"
+        lines = [verdict, *map(self._split_count_line, self.splits)]
         for fault, problems in self.problems_by_fault.items():
             lines.append(f"{fault}: {len(problems)} problems")
-            lines += [f"  {one.problem.task_id}: {_describe_ending(one)}" for one in problems[:num_examples]]
-        slowest = sorted(ran, key=lambda one: -_cpu_seconds(one))[:_NUM_SLOWEST]
-        lines += [f"slow: {one.problem.task_id}, {_cpu_seconds(one):.3f} CPU seconds" for one in slowest]
-        if times := [_cpu_seconds(one) for one in ran if one.passed]:
+            lines += [f"  {one.problem.task_id}: {_describe_problem_fault(one)}" for one in problems[:num_examples]]
+        slowest = sorted(ran, key=lambda one: -_reference_cpu_seconds(one))[:_NUM_SLOWEST]
+        lines += [f"slow: {one.problem.task_id}, {_reference_cpu_seconds(one):.3f} CPU seconds" for one in slowest]
+        if times := [_reference_cpu_seconds(one) for one in ran if one.passed]:
             limit = max(_MIN_LIMIT_SECONDS, float(math.ceil(_HEADROOM * max(times))))
             lines.append(f"calibrated time limit: {limit:g} s per problem ({_HEADROOM:g} x the slowest)")
         return "\n".join(lines)
 
-    def _count_line(self, name: str) -> str:
+    def _split_count_line(self, name: str) -> str:
         split = self.splits[name]
         passed, without = sum(one.passed for one in split), sum(one.outcome is None for one in split)
         return f"  {name}: {len(split)} problems, {passed} references pass, {without} without a reference that runs"
 
 
-def _cpu_seconds(one: CheckedProblem) -> float:
+def _reference_cpu_seconds(one: CheckedProblem) -> float:
     return one.outcome.cpu_seconds if one.outcome else 0.0
 
 
-def _describe_ending(one: CheckedProblem) -> str:
+def _describe_problem_fault(one: CheckedProblem) -> str:
     failed = next((outcome for outcome in (one.outcome, one.public) if outcome and not outcome.passed), None)
     if failed is None:
         return f"passed by {' and '.join(one.accepted_wrong_programs)}"

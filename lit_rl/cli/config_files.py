@@ -105,7 +105,7 @@ def load_checked_config(name: str) -> dict[str, Any]:
     return content
 
 
-def check_and_expand_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
+def check_and_expand_configs(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
     """Check files and flags, in the order in which the parser reads them, against the classes that they describe.
 
     Return the arguments, with a class in place of each hub id or folder that stands for a class.
@@ -137,10 +137,10 @@ def check_and_expand_layers(arguments: Sequence[str], homes: Mapping[str, type],
         try:
             for section in [one for one in layer if one in (*homes, "trainer")]:
                 given = inline_init_args(layer[section], section)
-                merged[section] = merge_flat(merged.get(section), given)
-                had_tasks |= section == "data" and _has_path(merged[section], ["validation_tasks"])
-                stand_ins = _check_and_find_sources(section, merged[section], homes.get(section), trainer)
-                sources += [key for key in stand_ins if _has_path(given, key.split(".")[1:])]
+                merged[section] = merge_flat_configs(merged.get(section), given)
+                had_tasks |= section == "data" and _has_key_path(merged[section], ["validation_tasks"])
+                stand_ins = _check_and_find_model_sources(section, merged[section], homes.get(section), trainer)
+                sources += [key for key in stand_ins if _has_key_path(given, key.split(".")[1:])]
         except UsageError as error:
             raise UsageError(f"{file}: {error}" if file else str(error)) from error
         found.append(_expand_model_sources(word, layer, sources) if sources else word)
@@ -153,7 +153,7 @@ def check_and_expand_layers(arguments: Sequence[str], homes: Mapping[str, type],
     return found
 
 
-def _check_and_find_sources(section: str, value: Any, home: type | None, trainer: type) -> list[str]:
+def _check_and_find_model_sources(section: str, value: Any, home: type | None, trainer: type) -> list[str]:
     """Check what is known of a section so far; return the keys at which a hub id or folder stands for a class."""
     if not isinstance(value, Mapping if home is None else CommandLineText | str | Mapping):
         raise ArgumentError(section, "keys and values" if home is None else "a class with its arguments", str(value))
@@ -163,13 +163,13 @@ def _check_and_find_sources(section: str, value: Any, home: type | None, trainer
     if isinstance(value, Mapping) and "class_path" not in value:
         return []  # the parser reports the missing class
     after = check_and_convert(value, home, section, config=True)
-    return list(_changed_paths(value, after, section))
+    return list(_changed_key_paths(value, after, section))
 
 
-def _changed_paths(before: Any, after: Any, path: str) -> Iterator[str]:
+def _changed_key_paths(before: Any, after: Any, path: str) -> Iterator[str]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in before:
-            yield from _changed_paths(before[key], after.get(key), f"{path}.{key}")
+            yield from _changed_key_paths(before[key], after.get(key), f"{path}.{key}")
     elif (
         isinstance(before, str)
         and before[:1] != "{"
@@ -198,8 +198,8 @@ def _expand_model_sources(word: str, layer: Mapping[str, Any], keys: Sequence[st
     return f"{_FLAG}{json.dumps(content)}" if flag == "--config" else word
 
 
-def _has_path(value: Any, keys: Sequence[str]) -> bool:
-    return not keys or (isinstance(value, Mapping) and keys[0] in value and _has_path(value[keys[0]], keys[1:]))
+def _has_key_path(value: Any, keys: Sequence[str]) -> bool:
+    return not keys or (isinstance(value, Mapping) and keys[0] in value and _has_key_path(value[keys[0]], keys[1:]))
 
 
 def join_flags_and_values(words: Sequence[str]) -> list[str]:
@@ -233,7 +233,7 @@ def inline_init_args(value: Any, path: str) -> Any:
     return {"class_path": value["class_path"], **found} if "class_path" in value else found
 
 
-def merge_flat(under: Any, over: Any) -> Any:
+def merge_flat_configs(under: Any, over: Any) -> Any:
     """Merge a flat part of a configuration over an earlier part, as the parser does."""
     if isinstance(under, str) and isinstance(over, Mapping) and "class_path" not in over:
         read = under.parse_yaml() if isinstance(under, CommandLineText) else under
@@ -247,7 +247,7 @@ def merge_flat(under: Any, over: Any) -> Any:
         kept = constructor_parameters(cls) if cls is not None else {}
         other = {"validation_tasks"} if cls is not before else ()  # another task is validated on its own problems
         under = {key: one for key, one in under.items() if key in kept and key not in other}
-    return {**under, **{key: merge_flat(under.get(key), one) for key, one in over.items()}}
+    return {**under, **{key: merge_flat_configs(under.get(key), one) for key, one in over.items()}}
 
 
 def find_class_or_none(name: str) -> type | None:

@@ -70,21 +70,21 @@ def load_run_config(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict
         return made_of
     config: Any = {}
     for text in [Path(file).read_text() for file in files] or [checkpoint.get("config") or ""]:
-        config = _merge_over(config, yaml.safe_load(text))
+        config = _merge_configs(config, yaml.safe_load(text))
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
         where = " with ".join(files) or "the checkpoint"
         raise UsageError(f"{where} holds no configuration of a run with model.policy: give --config FILE")
     return config
 
 
-def _merge_over(under: Any, over: Any) -> Any:
+def _merge_configs(under: Any, over: Any) -> Any:
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return over
     if under.get("init_args") and "class_path" in over:
         cls = find_class_or_none(str(over["class_path"]))
         taken = under["init_args"] if cls is None else constructor_parameters(cls)
         under = {**under, "init_args": {name: one for name, one in under["init_args"].items() if name in taken}}
-    return {**under, **{key: _merge_over(under.get(key), value) for key, value in over.items()}}
+    return {**under, **{key: _merge_configs(under.get(key), value) for key, value in over.items()}}
 
 
 def build_policy(config: Mapping[str, Any]) -> CausalLM:

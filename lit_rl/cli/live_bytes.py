@@ -30,7 +30,7 @@ _FLASHES = (
 )
 
 
-def _flops_of_grouped_queries(count: Any, query: int) -> Any:
+def _grouped_query_flop_counter(count: Any, query: int) -> Any:
     """Return a count with one key head per query head: torch 2.10 refuses fewer key heads (grouped queries)."""
 
     def counted(*args: Any, **kwargs: Any) -> Any:
@@ -41,8 +41,8 @@ def _flops_of_grouped_queries(count: Any, query: int) -> Any:
     return counted
 
 
-_FORWARD = _flops_of_grouped_queries(flop_registry[_FLASHES[0]], query=0)
-_BACKWARD = _flops_of_grouped_queries(flop_registry[_FLASHES[1]], query=1)
+_FORWARD = _grouped_query_flop_counter(flop_registry[_FLASHES[0]], query=0)
+_BACKWARD = _grouped_query_flop_counter(flop_registry[_FLASHES[1]], query=1)
 _FLOPS = flop_registry | {
     _FLASHES[0]: _FORWARD,
     _FLASHES[1]: _BACKWARD,
@@ -51,7 +51,7 @@ _FLOPS = flop_registry | {
 }
 
 
-class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
+class LiveByteCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
     """A mode inside which every tensor that an operation makes is followed until its memory is released.
 
     Scratch memory inside an operation is not seen.
@@ -91,7 +91,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
                 self._change_bytes(kind, size)
 
     @contextmanager
-    def new_tensors_as(self, kind: str) -> Iterator[None]:
+    def count_new_tensors_as(self, kind: str) -> Iterator[None]:
         """Inside, new tensors are of a kind."""
         before, self._new = self._new, kind
         try:
@@ -99,7 +99,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         finally:
             self._new = before
 
-    def __enter__(self) -> LiveBytes:
+    def __enter__(self) -> LiveByteCounter:
         """Follow resized storages, and make a copy wherever data would move between device and CPU.
 
         Only FSDP2 and ``save_on_cpu`` copy with ``non_blocking`` here; ``save_on_cpu`` copies into pinned memory.
@@ -120,14 +120,14 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
             if "non_blocking" not in kwargs:
                 return moved
             known = self._known.get(_local_tensor(tensor).untyped_storage()._cdata, (None, REST, 0))
-            with self.new_tensors_as(REST if known[1] == HOST else HOST):
+            with self.count_new_tensors_as(REST if known[1] == HOST else HOST):
                 self.received[HOST] += moved.nbytes
                 return moved.clone()
 
         def empty(*args: Any, **kwargs: Any) -> Tensor:
             if "pin_memory" not in kwargs or "device" in kwargs:  # torch's decompositions give a device
                 return self._empty(*args, **kwargs)
-            with self.new_tensors_as(HOST):
+            with self.count_new_tensors_as(HOST):
                 made = self._empty(*args, **kwargs)
                 self.received[HOST] += made.nbytes
                 return made

@@ -22,25 +22,25 @@ from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_callback
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
-from lit_rl.cli.config_files import check_and_expand_layers
+from lit_rl.cli.config_files import check_and_expand_configs
 from lit_rl.cli.export import export
 from lit_rl.cli.messages import error_text, exit_with_error, shorten_parser_message
-from lit_rl.cli.plan import plan
-from lit_rl.cli.replay import replay
+from lit_rl.cli.plan import print_run_plan
+from lit_rl.cli.replay import rejudge_recorded_run
 from lit_rl.cli.run_config import (
     SaveConfigInTraining,
-    apply_log_version,
     apply_run_dir,
     fill_in_schedule_length,
     fill_in_seeds,
     rewrite_policy_nulls,
+    use_verb_as_log_version,
 )
 from lit_rl.cli.shipped_configs import replace_config_names
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.errors import LitRLError, UsageError
 from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.run_files.settings import CONFIG_FILE, NOT_SET, changes_on_resume, locate_setting
+from lit_rl.run_files.settings import CONFIG_FILE, NOT_SET, locate_setting, setting_changes_on_resume
 from lit_rl.signature_check import classes_by_name
 from lit_rl.trainer import TRAINER_DEFAULTS, Trainer, silence_lightning
 from lit_rl.training.preemption import INTERRUPT_STATUS
@@ -58,7 +58,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "check-contamination": check_contamination,
     "check-data": check_data,
     "export": export,
-    "replay": replay,
+    "replay": rejudge_recorded_run,
 }
 """Functions of the verbs that need torch, called with the verb's arguments; ``plan`` also needs the parser."""
 
@@ -74,7 +74,7 @@ _IN_ONE_LINE = (LitRLError, ValueError, OSError, ImportError, MisconfigurationEx
 """Errors whose text is enough; other errors are printed with the place where they arose."""
 
 
-class OneLineParser(LightningArgumentParser):
+class OneLineErrorParser(LightningArgumentParser):
     """Parser with one-line errors: what is wrong, the value, what to do; no usage dump before it."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
@@ -109,7 +109,7 @@ class Cli(LightningCLI):
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         """Return a parser with one-line errors, whose help also lists our own verbs."""
         verbs = f"Around a run, each with a --help of its own: lit-rl {' | '.join(AROUND_A_RUN)}."
-        parser = OneLineParser(**{**kwargs, "description": ABOUT, "epilog": verbs})
+        parser = OneLineErrorParser(**{**kwargs, "description": ABOUT, "epilog": verbs})
         parser.add_argument(
             "-c", "--config", action="config", help="Path to a configuration file in json or yaml format."
         )
@@ -145,7 +145,7 @@ class Cli(LightningCLI):
         """Fill in settings that follow from the run's folder, seed and length."""
         config = self.config.get(str(self.subcommand), self.config)
         apply_run_dir(config)
-        apply_log_version(config, str(self.subcommand))
+        use_verb_as_log_version(config, str(self.subcommand))
         fill_in_seeds(config)
         fill_in_schedule_length(config)
 
@@ -181,7 +181,7 @@ class Cli(LightningCLI):
             return
         old = yaml.safe_load(before.read_text("utf-8"))
         try:
-            for change in changes_on_resume(old, callback.config or ""):
+            for change in setting_changes_on_resume(old, callback.config or ""):
                 rank_zero_info(f"  {change}")
                 if change.why_ignored and change.was != NOT_SET:
                     key, value = locate_setting(old, change.name)
@@ -212,13 +212,13 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.path.append(os.getcwd())
     verb = VERBS.get(arguments[0]) if arguments else None
     if arguments[:1] == ["plan"]:
-        verb = partial(plan, build=partial(Cli, run=False))
+        verb = partial(print_run_plan, build=partial(Cli, run=False))
     try:
         if verb is None and len(arguments) > 1 and arguments[0] in RUNS and not arguments[1].startswith("-"):
             raise UsageError(
                 f"unexpected argument {arguments[1]}: write --config {arguments[1]} if it is a configuration"
             )
-        arguments = rewrite_policy_nulls(check_and_expand_layers(replace_config_names(arguments), _HOMES, Trainer))
+        arguments = rewrite_policy_nulls(check_and_expand_configs(replace_config_names(arguments), _HOMES, Trainer))
     except (OSError, ValueError) as error:
         exit_with_error(error_text(error), status=2)
     try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lit_rl.cli import options
-from lit_rl.cli.trace import RankCosts, RunLayout, layout_from_run, trace_update
+from lit_rl.cli.trace import RankCosts, RunLayout, layout_from_run, measure_update_costs
 from lit_rl.signature_check import PositiveInt, check_and_convert
 
 _HERE = ("--trainer.accelerator=cpu", "--trainer.precision=32-true")
@@ -16,7 +16,7 @@ _DRIVER_BYTES = 1e9
 _FRAGMENTED = 0.05  # of the memory that the driver leaves
 
 
-def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> None:
+def print_run_plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> None:
     """Print the plan of a run on some accelerators."""
     given, rest = options.plan_parser().parse_known_args(list(arguments))
     for name in ("gpus", "gpus_per_node", "prompt_tokens", "completion_tokens"):
@@ -28,7 +28,7 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     tokens = given.completion_tokens or job.completion_tokens
     job = replace(job, prompt_tokens=given.prompt_tokens, completion_tokens=tokens)
     memory = options.GPU_BYTES[given.gpu]
-    counts_of_rank = trace_update(run.model, run.trainer.strategy, job)
+    counts_of_rank = measure_update_costs(run.model, run.trainer.strategy, job)
     vllm_share = getattr(run.model.collector.engine, "memory_share", 0.0)
     print(plan_text(job, counts_of_rank, given.gpu, vllm_share * memory))
 

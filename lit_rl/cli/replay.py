@@ -31,7 +31,7 @@ from lit_rl.modules.module_config import restrict_config_imports
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Judge, find_program
-from lit_rl.run_files.files import find_newest_recorded, read_rollouts
+from lit_rl.run_files.files import find_newest_recorded_run, read_rollouts
 from lit_rl.run_files.records import RecordedRow
 from lit_rl.run_files.row_text import escape_controls, format_number
 from lit_rl.run_files.settings import CONFIG_FILE
@@ -41,7 +41,7 @@ from lit_rl.types import Completions, Judgement, Problem, StopReason, Turn
 MAX_SHOWN = 10
 
 
-def replay(arguments: Sequence[str]) -> None:
+def rejudge_recorded_run(arguments: Sequence[str]) -> None:
     """Judge recorded completions again, as :func:`lit_rl.cli.options.replay_parser` says."""
     kinds: Any = list[RewardTerm] | Composite | None
     parser = options.replay_parser(
@@ -65,18 +65,18 @@ def replay(arguments: Sequence[str]) -> None:
         parsed = parser.parse_args(given)
         check_and_convert(parsed.last, PositiveInt | None, "last")
         if not config_files_of(arguments) and parsed.sandbox is not None:
-            ignore_recorded_tier(parsed.sandbox.init_args, arguments)
+            ignore_sandbox_tier_of_run(parsed.sandbox.init_args, arguments)
         objects = parser.instantiate_classes(parsed)
     if objects.data is None:
         raise UsageError(f"{parsed.run} has no config.yaml with a task (lit-rl fit writes one): give --config FILE")
-    folder = find_newest_recorded(parsed.run)
+    folder = find_newest_recorded_run(parsed.run)
     print(escape_controls(f"run {folder}"))
     rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards
     runner = objects.sandbox if isinstance(objects.sandbox, ProgramRunner) or not objects.sandbox else objects.sandbox()
     print(escape_controls("\n".join(replay_lines(folder, objects.data, runner, rewards, parsed.last))))
 
 
-def ignore_recorded_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> None:
+def ignore_sandbox_tier_of_run(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> None:
     """Let the machine choose the sandbox's tier unless the user typed one: the run's configuration may ask for none."""
     after = [one for before, one in pairwise(arguments) if before == "--sandbox"]
     typed = " ".join([*(one for one in arguments if one.startswith("--sandbox")), *after])
@@ -90,21 +90,21 @@ def add_run_config(arguments: Sequence[str]) -> list[str]:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
     tried, rest = parser.parse_known_args(list(arguments))
-    given = replace_configs_by_parts(rest, _replayed_part)
+    given = replace_configs_by_parts(rest, _config_part_for_replay)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
-        folder = find_newest_recorded(run)
+        folder = find_newest_recorded_run(run)
         places = (folder.parent if folder.is_file() else folder, Path(run))
         found = [place / CONFIG_FILE for place in places if (place / CONFIG_FILE).is_file()]
         files = ["--config", str(found[0])] if found else []
-        given = [*replace_configs_by_parts(files, _replayed_part), *given]
+        given = [*replace_configs_by_parts(files, _config_part_for_replay), *given]
     if tried.reward:
         terms = [{"class_path": one} if isinstance(one, str) else one for one in tried.reward]
         given.append(f"--rewards={json.dumps(terms)}")
     return given
 
 
-def _replayed_part(content: Mapping[str, Any]) -> dict[str, Any]:
+def _config_part_for_replay(content: Mapping[str, Any]) -> dict[str, Any]:
     model = (content.get("model") or {}).get("init_args") or {}
     found = {"data": content.get("data"), "rewards": model.get("rewards"), "sandbox": model.get("sandbox")}
     return {name: value for name, value in found.items() if value}
@@ -126,7 +126,7 @@ def replay_lines(
     if not numbers:
         raise UsageError(f"{folder} holds no completions: give a run's folder, or a file that CompletionWriter wrote")
     first = numbers[-last] if last is not None and 0 < last < len(numbers) else 0
-    again: list[Rejudged] = []
+    again: list[RejudgedRow] = []
     left_out: Counter[str] = Counter()
     try:
         for rollout in read_rollouts(folder):
@@ -141,7 +141,7 @@ def replay_lines(
             missing = f"the task has no such {'training' if split == 'train' else split} problem now"
             left_out["they were too long to be recorded whole"] += len(here) - len(whole)
             left_out[missing] += len(rollout.rows) - len(here)
-            again += judge_again(whole, known, runner, rewards) if whole else []
+            again += rejudge_rows(whole, known, runner, rewards) if whole else []
     finally:
         if runner is not None:
             runner.close()
@@ -152,7 +152,7 @@ def replay_lines(
         yield from describe_differing_rewards(again)
 
 
-def describe_differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
+def describe_differing_verdicts(again: Sequence[RejudgedRow]) -> Iterator[str]:
     """Yield counts of changed verdicts, and the first rows that changed."""
     other = [one for one in again if one.verdict_differs]
     yield f"verdicts: {len(other)} differ, {len(again) - len(other)} are as before"
@@ -161,7 +161,7 @@ def describe_differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
     yield from _describe_changed_rows(other, lambda one: f"{one.row.verdict} -> {one.verdict}")
 
 
-def describe_differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
+def describe_differing_rewards(again: Sequence[RejudgedRow]) -> Iterator[str]:
     """Yield the number of rewards that differ, the means of all rewards, and the first rows that changed."""
     other = [one for one in again if one.reward_differs()]
     yield f"rewards: {len(other)} differ, {len(again) - len(other)} are as before"
@@ -176,7 +176,7 @@ def describe_differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
     )
 
 
-def _describe_changed_rows(again: Sequence[Rejudged], change: Callable[[Rejudged], str]) -> Iterator[str]:
+def _describe_changed_rows(again: Sequence[RejudgedRow], change: Callable[[RejudgedRow], str]) -> Iterator[str]:
     for one in again[:MAX_SHOWN]:
         yield f"    rollout {one.row.rollout} row {one.row.row} {one.row.task_id}: {change(one)}"
     if len(again) > MAX_SHOWN:
@@ -192,7 +192,7 @@ def _mean_text(values: Sequence[float | None]) -> str:
 
 
 @dataclass(frozen=True)
-class Rejudged:
+class RejudgedRow:
     """A recorded row with the new verdict and the new reward, which is ``None`` if the row now has no valid reward.
 
     ``terms`` are unweighted, and NaN where a term failed.
@@ -221,12 +221,12 @@ class Rejudged:
         return abs(before - now) > tolerance * max(1.0, abs(before))
 
 
-def judge_again(
+def rejudge_rows(
     rows: Sequence[RecordedRow],
     problems: Mapping[str, Problem],
     runner: ProgramRunner | None,
     rewards: Composite | None,
-) -> list[Rejudged]:
+) -> list[RejudgedRow]:
     """Extract the programs of recorded rows again, run them, and reward them."""
     judge = Judge(runner)
     started = []
@@ -236,10 +236,10 @@ def judge_again(
         started.append((problem, program, judge.start_program(problem, program, problem.check)))
     judgements = [Judgement(problem, program, outcome.result()) for problem, program, outcome in started]
     if rewards is None:
-        return [Rejudged(row, one, None, {}) for row, one in zip(rows, judgements, strict=True)]
+        return [RejudgedRow(row, one, None, {}) for row, one in zip(rows, judgements, strict=True)]
     found = rewards(completions_from_rows(rows, problems), judgements)
     return [
-        Rejudged(
+        RejudgedRow(
             row,
             judgements[i],
             float(found.rewards[i]) if found.valid[i] else None,

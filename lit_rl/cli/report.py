@@ -30,12 +30,12 @@ DEFAULT_METRICS = (
 """Metrics listed by default; a validation's mean reward is listed only if that validation has no pass@k."""
 
 
-def report(arguments: Sequence[str]) -> None:
+def report_on_runs(arguments: Sequence[str]) -> None:
     """Print whether runs learned, what Diagnostics found, which settings differ, and metrics; write a page on request.
 
     Each folder at or below RUN with a metrics.jsonl counts as one run.
     """
-    parser = ArgumentParser(prog="lit-rl report", description=report.__doc__, exit_on_error=False)
+    parser = ArgumentParser(prog="lit-rl report", description=report_on_runs.__doc__, exit_on_error=False)
     parser.add_argument("runs", nargs="+", type=str, help="folders of runs")
     parser.add_argument("--metrics", type=str, help="names or patterns such as 'val/*', with commas between them")
     parser.add_argument("--html", type=str, help="write a page with curves, verdicts, tables and rollouts to this file")
@@ -55,9 +55,9 @@ def report(arguments: Sequence[str]) -> None:
             diagnoses.append(f"{run.folder}  no diagnosis")
     print(escape_controls("\n".join([*answers, *diagnoses, *describe_differing_settings(runs), curve_table(chosen)])))
     if parsed.html:
-        from lit_rl.reports.html import write_page
+        from lit_rl.reports.html import write_html_report
 
-        write_page([with_recorded_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
+        write_html_report([with_recorded_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
         print(f"page: {parsed.html}")
 
 

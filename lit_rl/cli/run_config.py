@@ -91,7 +91,7 @@ def apply_run_dir(config: Any) -> None:
         saver.init_args["folder"] = str(path)
 
 
-def apply_log_version(config: Any, verb: str) -> None:
+def use_verb_as_log_version(config: Any, verb: str) -> None:
     """Write the logs of verbs that do not train to ``<verb>/`` instead of a new ``version_N/``."""
     for logger in _as_list(config.get("trainer.logger")) if verb in ("validate", "test", "predict") else ():
         if _class_name_of_entry(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:

@@ -64,11 +64,11 @@ def join_config_flags(arguments: Sequence[str]) -> list[str]:
     return words
 
 
-def configs(arguments: Sequence[str]) -> None:
+def list_or_copy_configs(arguments: Sequence[str]) -> None:
     """List the configurations that come with the package, print one, or copy one to change it."""
     from jsonargparse import ArgumentParser
 
-    parser = ArgumentParser(prog="lit-rl configs", description=configs.__doc__, exit_on_error=False)
+    parser = ArgumentParser(prog="lit-rl configs", description=list_or_copy_configs.__doc__, exit_on_error=False)
     parser.add_argument("action", nargs="?", type=str, default="list", help="list, copy, or a configuration to print")
     parser.add_argument("name", nargs="?", type=str, help="the configuration to copy, such as basics_grpo")
     parser.add_argument("target", nargs="?", type=Path, default=Path(), help="file or folder of the copy")

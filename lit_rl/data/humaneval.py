@@ -11,7 +11,7 @@ from lit_rl.data.examples_in_text import find_examples, parameter_names
 from lit_rl.data.mbpp_plus import check_from_test_source
 from lit_rl.data.prompts import FUNCTION_STOPS, Form, chat_messages, finish_function_request
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.data.task import SplitName, SplitTask, TaskOptions
+from lit_rl.data.task import SingleFileTask, SplitName, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.types import Problem
@@ -23,7 +23,7 @@ WRONG_EXAMPLES = frozenset(f"HumanEval/{number}" for number in (47, 116, 130, 14
 """Rows whose references and tests contradict the examples in their docstrings."""
 
 
-class HumanEval(SplitTask):
+class HumanEval(SingleFileTask):
     r"""HumanEval, for evaluation or split into a training and a validation part.
 
     ==========  ===============  ================================

@@ -12,7 +12,7 @@ from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_functio
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests, CallTests
-from lit_rl.signature_check import Limit
+from lit_rl.signature_check import ValueLimit
 from lit_rl.types import Problem
 
 Part = Literal["prompt", "train", "validation", "test", "all", "none"]
@@ -28,11 +28,11 @@ PARTS: Mapping[str, range] = {
 EXAMPLES = (2, 3, 4)
 """Task ids of the solved examples of few-shot prompts, from the part ``prompt``, as in the paper."""
 
-FewShot = Annotated[int, Limit(f"0 to {len(EXAMPLES)} examples", lambda count: 0 <= count <= len(EXAMPLES))]
+FewShot = Annotated[int, ValueLimit(f"0 to {len(EXAMPLES)} examples", lambda count: 0 <= count <= len(EXAMPLES))]
 
 
 @dataclass(frozen=True)
-class MBPPRow:
+class ParsedMBPPRow:
     """One row of any format; ``before_public`` is source that the shown asserts need: imports and set-up."""
 
     number: int
@@ -107,7 +107,7 @@ class MBPP(TaskDataModule):
         self.shown_tests = shown_tests
         self.timeout_seconds = timeout_seconds
         self.name = name
-        self._tasks: list[MBPPRow] = []
+        self._tasks: list[ParsedMBPPRow] = []
 
     def load_problems(self, split: Split) -> list[Problem]:
         part = self.parts[split]
@@ -115,13 +115,13 @@ class MBPP(TaskDataModule):
             return []
         if not self._tasks:
             rows = read_rows(self.path, split=self._hub_split)
-            self._tasks = list(parse_rows(rows, parse_row))
+            self._tasks = list(parse_rows(rows, parse_mbpp_row))
         by_number = {task.number: task for task in self._tasks}
         examples = [by_number[number] for number in EXAMPLES[: self.few_shot]]
         chosen = [task for task in self._tasks if part == "all" or task.number in PARTS[part]]
         return [self._build_problem(task, examples) for task in chosen]
 
-    def _build_problem(self, task: MBPPRow, examples: Sequence[MBPPRow]) -> Problem:
+    def _build_problem(self, task: ParsedMBPPRow, examples: Sequence[ParsedMBPPRow]) -> Problem:
         # A problem is no example in its own prompt.
         solved = [(e.text, e.public_tests[: self.shown_tests], e.program) for e in examples if e.number != task.number]
         shown = task.public_tests[: self.shown_tests]
@@ -185,7 +185,7 @@ class MBPPPlus(MBPP):
         )
 
 
-def parse_row(row: Row) -> MBPPRow:
+def parse_mbpp_row(row: Row) -> ParsedMBPPRow:
     """Parse a row in any of the three formats."""
     if "plus_input" in row:
         raise row.error("plus_input", "holds inputs that no test has", "give MbppPlus-OriginFmt.jsonl.gz")
@@ -194,21 +194,21 @@ def parse_row(row: Row) -> MBPPRow:
     if "text" in row:
         setup = _unix_newlines(row.text("test_setup_code", default=""))
         test = _join_lines(setup, *shown)
-        check = AssertTests(test, allow_objects=_uses_classes(program, test))
-        return MBPPRow(number, row.text("text"), shown, program, check, (setup,))
+        check = AssertTests(test, allow_objects=_tests_use_classes(program, test))
+        return ParsedMBPPRow(number, row.text("text"), shown, program, check, (setup,))
     imports, text = tuple(row.texts("test_imports")), row.text("prompt")
     if "test" not in row:
-        return MBPPRow(number, text, shown, program, AssertTests(_join_lines(*imports, *shown)), imports)
+        return ParsedMBPPRow(number, text, shown, program, AssertTests(_join_lines(*imports, *shown)), imports)
     function = called_function_name(program, "\n".join(shown))
     if function is None:
         raise row.error("test_list", "calls no function of code")
     written = check_from_test_source(
         _join_lines(*imports, row.text("test")), program, function, comparison_for_task(number)
     )
-    return MBPPRow(number, text, shown, program, written, imports)
+    return ParsedMBPPRow(number, text, shown, program, written, imports)
 
 
-def _uses_classes(program: str, test: str) -> bool:
+def _tests_use_classes(program: str, test: str) -> bool:
     """Return whether tests build objects of the program's classes (three rows)."""
     classes = {node.name for node in ast.walk(ast.parse(program)) if isinstance(node, ast.ClassDef)}
     return any(isinstance(n, ast.Name) and n.id in classes for n in ast.walk(ast.parse(test))) if classes else False

@@ -11,15 +11,15 @@ from math import inf
 from typing import Annotated, Unpack
 
 from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.data.task import Keep, Split, TaskDataModule, TaskOptions, number_duplicates
+from lit_rl.data.task import Keep, Split, TaskDataModule, TaskOptions, make_names_unique
 from lit_rl.errors import ArgumentError, UsageError
-from lit_rl.signature_check import Limit
+from lit_rl.signature_check import ValueLimit
 from lit_rl.types import Problem
 
-Weight = Annotated[float, Limit("a finite number above 0", lambda weight: 0 < weight < inf)]
+Weight = Annotated[float, ValueLimit("a finite number above 0", lambda weight: 0 < weight < inf)]
 Tasks = Annotated[
     list[TaskDataModule],
-    Limit(
+    ValueLimit(
         "at least one task and no Mixture",
         lambda tasks: tasks and not any(isinstance(task, Mixture) for task in tasks),
         "list the inner Mixture's tasks instead",
@@ -87,7 +87,7 @@ class Mixture(TaskDataModule):
         for task in tasks:
             task.extraction = task.extraction or self.extraction
         self.extraction = None  # each task has its own
-        names = number_duplicates([task.name.replace("/", "_") for task in tasks])
+        names = make_names_unique([task.name.replace("/", "_") for task in tasks])
         self.tasks = dict(zip(names, tasks, strict=True))
         self.weights = dict(zip(names, given, strict=True))
 

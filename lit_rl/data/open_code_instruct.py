@@ -8,7 +8,7 @@ import heapq
 import json
 from typing import Unpack
 
-from lit_rl.data.prompts import called_function_name, chat_messages, fenced
+from lit_rl.data.prompts import called_function_name, chat_messages, fenced_block
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests
@@ -88,7 +88,7 @@ class OpenCodeInstruct(TaskDataModule):
         return self._drawn[self.num_problems :]
 
     def _row_if_wanted(self, row: Row) -> Row | None:
-        if row.number_of("average_test_score") < self.min_test_score:
+        if row.float_number("average_test_score") < self.min_test_score:
             return None
         return row if _parse_asserts(row) else None
 
@@ -99,7 +99,7 @@ class OpenCodeInstruct(TaskDataModule):
         asked = f"{task.strip()}\n\nAnswer with one fenced block of Python."
         return Problem(
             task_id=row.text("id"),
-            prompt=chat_messages(asked + (f" It has to pass tests such as:\n\n{fenced(shown)}" if shown else "")),
+            prompt=chat_messages(asked + (f" It has to pass tests such as:\n\n{fenced_block(shown)}" if shown else "")),
             check=AssertTests("\n".join(asserts) + "\n", timeout_seconds=self.timeout_seconds),
             public_check=AssertTests(f"{shown}\n", timeout_seconds=self.timeout_seconds) if shown else None,
             reference=reference,

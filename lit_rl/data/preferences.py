@@ -105,7 +105,7 @@ def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
 
 def parse_pair(row: Row) -> PreferencePair:
     """Parse a row as a pair. If it has only prompt, chosen and rejected, the chosen text gets the larger reward."""
-    chosen_reward, rejected_reward = row.number_of("chosen_reward", 1.0), row.number_of("rejected_reward", 0.0)
+    chosen_reward, rejected_reward = row.float_number("chosen_reward", 1.0), row.float_number("rejected_reward", 0.0)
     if not chosen_reward > rejected_reward:
         fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
         raise row.error("chosen_reward", fault)

@@ -37,7 +37,7 @@ def chat_messages(*turns: str, system: str | None = None) -> tuple[Message, ...]
     return tuple(messages)
 
 
-def fenced(source: str, language: str = "python") -> str:
+def fenced_block(source: str, language: str = "python") -> str:
     """Return source as one fenced block, as an answer should look."""
     return f"```{language}\n{source.strip(chr(10))}\n```"
 
@@ -66,16 +66,16 @@ def task_prompt(
     if form == "instruct":
         turns: list[str] = []
         for example, example_tests, program in solved:
-            turns += [_task_for_chat_model(example, example_tests), fenced(program)]
-        return chat_messages(*turns, _task_for_chat_model(task, tests))
+            turns += [_task_text_for_chat_model(example, example_tests), fenced_block(program)]
+        return chat_messages(*turns, _task_text_for_chat_model(task, tests))
     if not solved:
         lines = [task.strip(), *(test.strip() for test in tests)]
         # A task text with a quote at its end or a backslash must not end or change the docstring.
         return '"""\n' + "\n".join(lines).replace('"""', "'''") + '\n"""\n'
     blocks = [
-        f"{_task_for_base_model(t, shown)}\n[BEGIN]\n{program.strip()}\n[DONE]\n\n" for t, shown, program in solved
+        f"{_task_text_for_base_model(t, shown)}\n[BEGIN]\n{program.strip()}\n[DONE]\n\n" for t, shown, program in solved
     ]
-    return "".join(blocks) + f"{_task_for_base_model(task, tests)}\n[BEGIN]\n"
+    return "".join(blocks) + f"{_task_text_for_base_model(task, tests)}\n[BEGIN]\n"
 
 
 def contest_prompt(question: str, starter_code: str = "", function: str | None = None) -> tuple[Message, ...]:
@@ -102,7 +102,7 @@ def contest_prompt(question: str, starter_code: str = "", function: str | None =
         block = "# YOUR CODE HERE"
     parts = (
         f"### Question:\n{question.strip()}",
-        f"### Format: {how}\n{fenced(block)}",
+        f"### Format: {how}\n{fenced_block(block)}",
         "### Answer: (in the format above, with the backticks)\n",
     )
     return chat_messages("\n\n".join(parts), system=system)
@@ -112,16 +112,16 @@ def finish_function_request(beginning: str) -> str:
     """Return a request to a chat model to finish a function, in one fenced block."""
     return (
         "Finish this Python function. Answer with the whole function, imports included, in one fenced block.\n\n"
-        f"{fenced(beginning)}"
+        f"{fenced_block(beginning)}"
     )
 
 
-def _task_for_base_model(task: str, tests: Sequence[str]) -> str:
+def _task_text_for_base_model(task: str, tests: Sequence[str]) -> str:
     shown = "\n".join(test.strip() for test in tests)
     return f"Task for a Python programmer: {task.strip()}" + (f"\nTests it has to pass:\n{shown}" if tests else "")
 
 
-def _task_for_chat_model(task: str, tests: Sequence[str]) -> str:
+def _task_text_for_chat_model(task: str, tests: Sequence[str]) -> str:
     shown = "\n".join(test.strip() for test in tests)
     asked = f"{task.strip()}\n\nAnswer with one fenced block of Python."
-    return asked + (f" It has to pass these tests:\n\n{fenced(shown)}" if tests else "")
+    return asked + (f" It has to pass these tests:\n\n{fenced_block(shown)}" if tests else "")

@@ -59,7 +59,7 @@ class Row:
         """Return the field's whole number, see :meth:`text`; True and False do not count as numbers."""
         return int(self._read_typed(field, int, default))
 
-    def number_of(self, field: str, default: float | None = None) -> float:
+    def float_number(self, field: str, default: float | None = None) -> float:
         """Return the field's number, also from text such as ``"0.75"``; see :meth:`text`."""
         return float(self._read_typed(field, float, default, read=float))
 
@@ -109,7 +109,7 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
             splits are found by names, see :func:`find_data_files`.
     """
     empty = True
-    for origin, number, values in _read_values(source, subset, split):
+    for origin, number, values in _read_raw_rows(source, subset, split):
         empty = False
         if isinstance(values, Mapping):
             yield Row(origin, number, values)
@@ -145,10 +145,10 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         warnings.warn(f"left out {len(skipped)} rows that cannot be read; the first: {skipped[0]}", stacklevel=2)
 
 
-_Values = Iterator[tuple[str, int, Any]]  # file or data set id, number of the row, its values
+_RawRows = Iterator[tuple[str, int, Any]]  # file or data set id, number of the row, its values
 
 
-def _read_values(source: str, subset: str | None, split: str | None) -> _Values:
+def _read_raw_rows(source: str, subset: str | None, split: str | None) -> _RawRows:
     path = expand_path(source)
     if path.is_dir():
         for file in find_data_files(path, subset, split):
@@ -176,7 +176,7 @@ def find_data_files(folder: Path, subset: str | None = None, split: str | None =
     """
     if subset is not None and (folder / subset).is_dir():
         folder = folder / subset
-    files = _find_saved_files(folder) or sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
+    files = _find_arrow_files(folder) or sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
     if not files:
         raise FileNotFoundError(f"{folder} has no data files: put files there that end in {', '.join(SUFFIXES)}")
     if subset is not None and any(path.name.startswith(subset) for path in files):
@@ -193,18 +193,18 @@ def find_data_files(folder: Path, subset: str | None = None, split: str | None =
     return chosen
 
 
-def _find_saved_files(folder: Path) -> list[Path]:
+def _find_arrow_files(folder: Path) -> list[Path]:
     """Return the Arrow files that ``save_to_disk`` wrote into a folder: of one data set, or of one per split."""
     if (folder / "dataset_dict.json").is_file():
         splits = json.loads((folder / "dataset_dict.json").read_text())["splits"]
-        return [file for name in splits for file in _find_saved_files(folder / name)]
+        return [file for name in splits for file in _find_arrow_files(folder / name)]
     state = folder / "state.json"
     if not state.is_file() or not (folder / "dataset_info.json").is_file():
         return []
     return [folder / entry["filename"] for entry in json.loads(state.read_text())["_data_files"]]
 
 
-def _read_file(path: Path) -> _Values:
+def _read_file(path: Path) -> _RawRows:
     try:
         if path.name.endswith((".parquet", ".arrow")):
             yield from _read_arrow_rows(path)
@@ -218,7 +218,7 @@ def _read_file(path: Path) -> _Values:
         raise fault if isinstance(fault, UsageError) else error from None  # already about a row or a file
 
 
-def _read_json(path: Path) -> _Values:
+def _read_json(path: Path) -> _RawRows:
     with open_text_or_gzip(path, "utf-8-sig") as file:  # a byte order mark is no part of the first row
         if path.name.endswith(JSON_LINES):
             for number, line in enumerate(file, 1):
@@ -234,7 +234,7 @@ def _read_json(path: Path) -> _Values:
     yield from ((str(path), number, values) for number, values in enumerate(rows, 1))
 
 
-def _read_arrow_rows(path: Path) -> _Values:
+def _read_arrow_rows(path: Path) -> _RawRows:
     """Yield rows of a Parquet file, or of a stream of record batches as ``save_to_disk`` writes it."""
     pyarrow, parquet = (load_extra(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
     with ExitStack() as files:

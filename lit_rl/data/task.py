@@ -16,7 +16,7 @@ import lightning.pytorch as pl
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.errors import ArgumentError, UsageError, seed_or_global
 from lit_rl.execution.program import Extraction
-from lit_rl.signature_check import Limit, NonNegativeInt, PositiveInt, TypedArguments, typed_arguments
+from lit_rl.signature_check import NonNegativeInt, PositiveInt, TypedArguments, ValueLimit, typed_arguments
 from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]
@@ -27,7 +27,7 @@ TRAIN_SHARE = 0.8  # 131 of the 164 problems of HumanEval
 SplitName = Literal["all", "train", "test"]
 Item = TypeVar("Item")
 
-ValidationShare = Annotated[float, Limit("a share in [0, 1)", lambda value: 0 <= value < 1)]
+ValidationShare = Annotated[float, ValueLimit("a share in [0, 1)", lambda value: 0 <= value < 1)]
 """Share of a task's problems to validate on, which leaves some problems to train on."""
 
 PLACEHOLDER = "{prompt}"
@@ -35,7 +35,7 @@ PLACEHOLDER = "{prompt}"
 
 Chat = Annotated[
     list[dict[str, str]],
-    Limit(
+    ValueLimit(
         f"a message with {PLACEHOLDER} in its content",
         lambda chat: any(PLACEHOLDER in message.get("content", "") for message in chat),
     ),
@@ -162,7 +162,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     @property
     def validation_task_names(self) -> tuple[str, ...]:
         """The names of the validation loaders, in order; a second ``mbpp`` is ``mbpp_2``."""
-        return number_duplicates([task.name for task in self.validation_tasks or (self,)])
+        return make_names_unique([task.name for task in self.validation_tasks or (self,)])
 
     def train_dataloader(self) -> ProblemLoader:
         """Return batches of training problems, shuffled unless the trainer overfits the first batches."""
@@ -191,7 +191,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         return ProblemLoader(problems, batch_size, seed=self.seed, rank=rank, world_size=world_size, **order)
 
 
-def number_duplicates(names: Sequence[str]) -> tuple[str, ...]:
+def make_names_unique(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names with repeated ones numbered: a second ``mbpp`` becomes ``mbpp_2``."""
     found: list[str] = []
     for name in names:
@@ -200,7 +200,7 @@ def number_duplicates(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-class WholeBatchOptions(TypedDict, total=False):
+class TaskOptionsNoBatchSize(TypedDict, total=False):
     """Arguments of :class:`lit_rl.data.TaskDataModule` for tasks whose batch is by default the whole task."""
 
     validation_batch_size: PositiveInt
@@ -213,7 +213,7 @@ class WholeBatchOptions(TypedDict, total=False):
     stop_strings: list[str] | None
 
 
-class TaskOptions(WholeBatchOptions, total=False):
+class TaskOptions(TaskOptionsNoBatchSize, total=False):
     """Arguments of :class:`lit_rl.data.TaskDataModule`."""
 
     batch_size: PositiveInt
@@ -245,7 +245,7 @@ def add_inherited_arguments_to_signature(cls: type) -> None:
     cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
 
 
-class SplitTask(TaskDataModule):
+class SingleFileTask(TaskDataModule):
     """Base of tasks with one file of problems; a subclass sets ``split`` and implements :meth:`read_problems`.
 
     ==========  ===============  ================================

@@ -9,9 +9,9 @@ from typing import ClassVar, Unpack
 
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.data.prompts import Form, chat_messages, fenced
+from lit_rl.data.prompts import Form, chat_messages, fenced_block
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.data.task import SplitName, SplitTask, TaskOptions
+from lit_rl.data.task import SingleFileTask, SplitName, TaskOptions
 from lit_rl.execution.checks import Language, UnitTests
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.types import Problem
@@ -42,7 +42,7 @@ class _TranslatedRow:
     solution: str | None = None  # the rest of a correct program
 
 
-class TranslatedTask(SplitTask):
+class TranslatedTask(SingleFileTask):
     """Base of tasks whose rows are functions to finish in one of several languages, with tests in that language.
 
     In completion form the row's prompt begins the program, and the completion ends with the function's closing brace
@@ -101,7 +101,7 @@ class TranslatedTask(SplitTask):
         instruct, beginning = self.form == "instruct", row.beginning
         request = (
             f"Finish this {LANGUAGES[self.language].title} function. Answer with the whole source, with imports and "
-            f"all that is given here, in one fenced block.\n\n{fenced(beginning, self.language)}"
+            f"all that is given here, in one fenced block.\n\n{fenced_block(beginning, self.language)}"
         )
         return Problem(
             task_id=row.task_id,
@@ -141,7 +141,7 @@ class HumanEvalX(TranslatedTask):
             test = test if _RUST_TEST.search(re.sub(r"/\*.*?\*/", "", test, flags=re.DOTALL)) else ""
         if _FOREIGN.search(setup + beginning + test):
             test = ""
-        name = _open_function_name(declaration, row)
+        name = _unfinished_function_name(declaration, row)
         return _TranslatedRow(row.text("task_id"), beginning, test, name, setup, row.text("canonical_solution"))
 
 
@@ -174,10 +174,10 @@ class MultiPLE(TranslatedTask):
             test = "" if needs_tuples else f"class Main extends Problem {{\n{test}"
         elif self.language == "rust":
             test = re.sub(r"^fn main\(", "#[test]\nfn tests_of_row(", test, count=1, flags=re.MULTILINE)
-        return _TranslatedRow(row.text("name"), beginning, test, _open_function_name(beginning, row), setup)
+        return _TranslatedRow(row.text("name"), beginning, test, _unfinished_function_name(beginning, row), setup)
 
 
-def _open_function_name(beginning: str, row: Row) -> str:
+def _unfinished_function_name(beginning: str, row: Row) -> str:
     line = beginning.rstrip().removesuffix("{").rstrip().rpartition("\n")[2]
     found = re.search(r"\b(?:const|let|var)\s+(\w+)\s*=|(\w+)\s*(?:<[^<>()]*>)?\s*\(", line)
     if found is None:

@@ -24,7 +24,7 @@ from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_package_paths
 from lit_rl.execution.worker import SandboxError, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
-from lit_rl.signature_check import Limit, PositiveInt
+from lit_rl.signature_check import PositiveInt, ValueLimit
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ _GOOD_SECONDS = 10.0
 
 
 # An interpreter alone takes most of this minimum.
-Memory = Annotated[int, Limit("at least 16777216 bytes (512 MiB are usual)", lambda value: value >= 16 << 20)]
+Memory = Annotated[int, ValueLimit("at least 16777216 bytes (512 MiB are usual)", lambda value: value >= 16 << 20)]
 
 
 @dataclass(eq=False, slots=True)

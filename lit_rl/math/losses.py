@@ -19,7 +19,7 @@ from torch import Tensor
 from lit_rl.errors import ArgumentError
 from lit_rl.math.masking import masked_mean
 from lit_rl.math.ratios import RatioLevel, importance_weights, log_ratio
-from lit_rl.signature_check import Limit, PositiveFloat, PositiveShare, Share, TypedArguments
+from lit_rl.signature_check import PositiveFloat, PositiveShare, Share, TypedArguments, ValueLimit
 
 __all__ = [
     "CISPO",
@@ -35,7 +35,7 @@ __all__ = [
     "Unclipped",
 ]
 
-AtLeastOne = Annotated[float, Limit("at least 1", lambda value: value >= 1)]
+AtLeastOne = Annotated[float, ValueLimit("at least 1", lambda value: value >= 1)]
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Clipped(Loss):
 
     clip_low: PositiveShare = 0.2
     clip_high: PositiveFloat = 0.2
-    dual_clip: Annotated[float, Limit("a number above 1", lambda clip: clip > 1)] | None = None
+    dual_clip: Annotated[float, ValueLimit("a number above 1", lambda clip: clip > 1)] | None = None
 
     def token_losses(self, tokens: Tokens) -> Tensor:
         ratio = tokens.log_ratio.exp()

@@ -35,13 +35,13 @@ from lit_rl.models.padding import can_share_prompts, completion_hidden_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_matches_training
 from lit_rl.models.reference import FrozenCopy, NoGradScorer, SharedBaseReference, frozen_copy
-from lit_rl.signature_check import Limit, PositiveInt
+from lit_rl.signature_check import PositiveInt, ValueLimit
 from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions
 
 # If this were the name of a file, each prompt would become that name.
-Template = Annotated[str, Limit("a Jinja template", lambda text: "{" in text, "give its text")]
+Template = Annotated[str, ValueLimit("a Jinja template", lambda text: "{" in text, "give its text")]
 
 
 class CausalLM(Policy):

@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import EarlyStopping, Timer
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch import optim
 
-from lit_rl.data.task import Split, SplitTask, TaskDataModule
+from lit_rl.data.task import SingleFileTask, Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.reports.diagnosis.history import MAX_ADAM_LR
 from lit_rl.rollout import Environment
@@ -62,7 +62,7 @@ def _describe_missing_problems(module: Any, stage: str) -> str:
     remedy = f"make load_problems return problems for split {split}" + ", or use lit-rl validate" * (stage == "test")
     if split != "train" and task.max_validation_problems == 0:
         remedy = "raise data.max_validation_problems"
-    elif isinstance(task, SplitTask):
+    elif isinstance(task, SingleFileTask):
         remedy = "give split='train', which trains on four fifths of the problems"
     return f"{task.name} has no {split} problems, so there is nothing to {stage}: {remedy}"
 

@@ -24,7 +24,7 @@ from lit_rl.rewards.term import RewardOutput
 from lit_rl.rewards.token_credit import SourceMap
 from lit_rl.rollout import Rollout
 from lit_rl.run_files.files import append_record_batch
-from lit_rl.run_files.records import RecordedRow, RecordedTurn, finite_or_none, row_to_item
+from lit_rl.run_files.records import RecordedRow, RecordedTurn, finite_or_none, recorded_row_to_dict
 from lit_rl.types import Completions, Judgement, StopReason
 
 MAX_OUTPUT_LENGTH = 2000
@@ -35,11 +35,11 @@ NOTHING_TO_RUN = "nothing to run"
 # -- which rows -----------------------------------------------------------------------------------------------
 
 
-def choose_rows(
+def choose_rows_to_record(
     groups: Mapping[int, Sequence[int]], rewards: Sequence[float | None], num_groups: int, num_rows: int, seed: int
 ) -> list[int]:
     """Choose rows of the group whose rewards differ most and of random groups; add the best, worst and a lost row."""
-    ranked = [_best_first(rows, rewards) for rows in groups.values()]
+    ranked = [_sort_best_rows_first(rows, rewards) for rows in groups.values()]
     widest = sorted(ranked, key=lambda rows: _reward_range(rows, rewards), reverse=True)[: min(1, num_groups)]
     others = [rows for rows in ranked if rows not in widest]
     drawn = random.Random(seed).sample(others, min(len(others), num_groups - len(widest)))
@@ -49,12 +49,12 @@ def choose_rows(
         kept = min(num_rows, len(known))
         wanted.update(known[round(i * (len(known) - 1) / max(1, kept - 1))] for i in range(kept))
         wanted.update(rows[len(known) :][: num_rows - kept])
-    of_all = _best_first([row for rows in groups.values() for row in rows], rewards)
+    of_all = _sort_best_rows_first([row for rows in groups.values() for row in rows], rewards)
     known = [row for row in of_all if rewards[row] is not None]
     return sorted(wanted.union(known[:1], known[-1:], of_all[len(known) :][:1]))
 
 
-def _best_first(rows: Sequence[int], rewards: Sequence[float | None]) -> list[int]:
+def _sort_best_rows_first(rows: Sequence[int], rewards: Sequence[float | None]) -> list[int]:
     """Return the rows by falling reward, rows without a reward last."""
     return sorted(rows, key=lambda row: (rewards[row] is None, -(rewards[row] or 0.0), row))
 
@@ -163,20 +163,22 @@ def round_significant(values: Tensor, digits: int = 4) -> list[list[float | None
     return short if bool(exact.isfinite().all()) else [[finite_or_none(value) for value in row] for row in short]
 
 
-def rank_part(rollout: Rollout, recorded: Sequence[RecordedRow], judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """Return this rank's part of a record, for :func:`append_rank_parts`."""
+def record_part_of_rank(
+    rollout: Rollout, recorded: Sequence[RecordedRow], judgements: Sequence[Judgement]
+) -> dict[str, Any]:
+    """Return this rank's part of a record, for :func:`append_rollout_record`."""
     endings = Counter(outcome_label(judgement.outcome) for judgement in judgements)
     num_groups = len(rollout.completions.rows_by_group())
     return {"num_rows": len(rollout.judgements), "num_groups": num_groups, "endings": endings, "rows": recorded}
 
 
-def append_rank_parts(path: Path, parts: Sequence[Mapping[str, Any]], keeps_rows: bool = True, **head: Any) -> int:
+def append_rollout_record(path: Path, parts: Sequence[Mapping[str, Any]], keeps_rows: bool = True, **head: Any) -> int:
     """Append the parts of all ranks as one frame, with rows and groups numbered across the ranks."""
     items: list[dict[str, Any]] = []
     first_row = first_group = 0
     for part in parts:
         for row in part["rows"] if keeps_rows else ():
-            items.append(row_to_item(row) | {"row": row.row + first_row, "group": row.group + first_group})
+            items.append(recorded_row_to_dict(row) | {"row": row.row + first_row, "group": row.group + first_group})
         first_row += part["num_rows"]
         first_group += part["num_groups"]
     endings = dict(sum((part["endings"] for part in parts), Counter[str]()).most_common())

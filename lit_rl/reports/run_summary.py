@@ -72,7 +72,7 @@ def validation_summary_rows(trainer: pl.Trainer, module: Any, metrics: Mapping[s
     if trainer.ckpt_path:
         rows.append(("checkpoint", str(trainer.ckpt_path)))
     prefixes = [name.removesuffix(_COUNT) for name in metrics if name.endswith(_COUNT)]
-    rows += [(short_metric_name(prefix), sampling_line(module, prefix, metrics)) for prefix in prefixes]
+    rows += [(short_metric_name(prefix), sampling_result_line(module, prefix, metrics)) for prefix in prefixes]
     in_lines = tuple(f"{prefix}/{name}" for prefix in prefixes for name in _KNOWN)
     rows += [
         (short_metric_name(name), f"{value:.4g}") for name, value in metrics.items() if not name.startswith(in_lines)
@@ -80,7 +80,7 @@ def validation_summary_rows(trainer: pl.Trainer, module: Any, metrics: Mapping[s
     return [*rows, *log_folder_rows(trainer)]
 
 
-def sampling_line(module: Any, prefix: str, metrics: Mapping[str, float]) -> str:
+def sampling_result_line(module: Any, prefix: str, metrics: Mapping[str, float]) -> str:
     """Return pass@k with its 95% interval, mean reward, number of problems, and how programs ended."""
     own = {name.removeprefix(f"{prefix}/"): v for name, v in metrics.items() if name.startswith(f"{prefix}/")}
     passes = [name for name in own if name.startswith("pass@") and "/" not in name]

@@ -90,7 +90,7 @@ def metrics_of_rollout(
 ) -> Means:
     """Measure a rollout and the time it took; all ranks call together."""
     means = summarise_rollout(rollout, rewards)
-    add_group_fractions(means, rollout, rewards)
+    add_uniform_group_fractions(means, rollout, rewards)
     of_ranks = gather_over_ranks(rewards.rewards[rewards.valid].tolist())
     every = torch.tensor(list(chain.from_iterable(of_ranks)), dtype=torch.float64)
     if len(every):
@@ -122,7 +122,7 @@ def metrics_of_rollout(
     return means
 
 
-def add_group_fractions(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
+def add_uniform_group_fractions(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
     """Add the shares of groups whose judged rows have equal rewards (and teach nothing), all passed, or all failed."""
     groups = rollout.completions.rows_by_group().values()
     values, valid = rewards.rewards.tolist(), rewards.valid.tolist()
@@ -230,32 +230,33 @@ class PassAtKMetric(Metric):
         """Average the unbiased estimates of the problems."""
         judged, passed = dim_zero_cat(self.counts).cpu().unbind(-1)
         return tuple(
-            {k: self._mean(judged[:, turn], passed[:, turn], k) for k in self.ks} for turn in range(self.max_turns)
+            {k: self._mean_pass_at_k(judged[:, turn], passed[:, turn], k) for k in self.ks}
+            for turn in range(self.max_turns)
         )
 
-    def _mean(self, judged: Tensor, passed: Tensor, k: int) -> float:
+    def _mean_pass_at_k(self, judged: Tensor, passed: Tensor, k: int) -> float:
         enough = judged >= k
         estimates = pass_at_k(judged[enough], passed[enough], k).tolist()
         return sum(estimates) / len(estimates) if estimates else float("nan")
 
 
-def check_ks(ks: Sequence[int], num_samples: int) -> None:
+def require_pass_at_k_samples(ks: Sequence[int], num_samples: int) -> None:
     """Raise if no sampling draws enough completions for the largest k."""
     if num_samples < max(ks):
         remedy = "raise num_samples (of evaluate.sampling) or lower ks"
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {num_samples}: {remedy}")
 
 
-def problem_and_size(judgement: Judgement) -> tuple[str, bool, int | None]:
+def problem_and_program_size(judgement: Judgement) -> tuple[str, bool, int | None]:
     """Return a problem's id, whether its completions are texts, and the program's size in bytes, if there is one."""
     size = None if judgement.program is None else judgement.program.end - judgement.program.start
     return judgement.problem.task_id, judgement.problem.check.numbers is None, size
 
 
-def problem_counts(judged: Sequence[tuple[str, bool, int | None]]) -> dict[str, float]:
+def problem_and_size_metrics(judged: Sequence[tuple[str, bool, int | None]]) -> dict[str, float]:
     """Return the number of problems and, for texts, the median size of the programs found; all ranks call this.
 
-    ``judged`` has what :func:`problem_and_size` returns; each problem is judged on one rank.
+    ``judged`` has what :func:`problem_and_program_size` returns; each problem is judged on one rank.
     """
     sizes = [size for *_, size in judged if size is not None]
     texts = any(is_text for _, is_text, _ in judged)

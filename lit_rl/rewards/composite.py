@@ -13,10 +13,10 @@ from torch import Tensor
 from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.rewards.token_credit import TokenCredit, utf8_bytes
-from lit_rl.signature_check import Limit, TypedArguments
+from lit_rl.signature_check import TypedArguments, ValueLimit
 from lit_rl.types import Completions, Judgement, Problem, Turn
 
-RewardTerms = Annotated[list[RewardTerm], Limit("at least one reward term, such as TestsReward", len)]
+RewardTerms = Annotated[list[RewardTerm], ValueLimit("at least one reward term, such as TestsReward", len)]
 
 
 class Composite(TypedArguments):

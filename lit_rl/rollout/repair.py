@@ -13,7 +13,7 @@ from lit_rl.execution.judging.asserts.prepared_tests import prepare_tests
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.wire.value_text import shorten_text
 from lit_rl.rollout.environment import Attempt, Environment
-from lit_rl.signature_check import Limit
+from lit_rl.signature_check import ValueLimit
 from lit_rl.types import Problem, Program, StopReason
 
 _MAX_LINE_LENGTH = 200
@@ -118,7 +118,9 @@ class Repair(Environment):
 
     def __init__(
         self,
-        max_turns: Annotated[int, Limit("at least 2", lambda turns: turns >= 2, "use SingleTurn for one turn")] = 2,
+        max_turns: Annotated[
+            int, ValueLimit("at least 2", lambda turns: turns >= 2, "use SingleTurn for one turn")
+        ] = 2,
         template: str | None = None,
         max_message_tokens: int | None = 256,
         max_row_tokens: int | None = None,

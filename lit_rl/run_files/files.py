@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lit_rl.errors import UsageError
-from lit_rl.foreign_files import decompression_bomb_error, max_unpacked_bytes, open_regular
+from lit_rl.foreign_files import decompression_bomb_error, max_unpacked_bytes, open_regular_file
 from lit_rl.run_files.records import (
     Diagnosis,
     RecordedMetrics,
     RecordedRollout,
     check_field_types,
     finite_or_none,
-    head_to_rollout,
-    item_to_row,
+    recorded_row_from_dict,
+    rollout_from_head_line,
 )
 from lit_rl.run_files.row_text import escape_controls
 
@@ -62,7 +62,7 @@ class RecordBatch(NamedTuple):
 # -- where they are -------------------------------------------------------------------------------------------
 
 
-def find_newest_recorded(run: str | Path) -> Path:
+def find_newest_recorded_run(run: str | Path) -> Path:
     """Return the folder at or below ``run`` with the newest recorded rollouts; a file of completions as it is."""
     if Path(run).is_file():
         return Path(run)
@@ -78,7 +78,7 @@ def find_newest_recorded(run: str | Path) -> Path:
 # -- writing --------------------------------------------------------------------------------------------------
 
 
-class RunWriter:
+class MetricsWriter:
     """Appends to the metrics of a run, a whole line at a time.
 
     If a run resumes, the records after its checkpoint are dropped first, so that nothing appears twice.
@@ -93,13 +93,13 @@ class RunWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.clock = clock
-        truncate_after(folder / METRICS_FILE, count)
-        truncate_after(folder / ROLLOUTS_FILE, count)
+        drop_records_after(folder / METRICS_FILE, count)
+        drop_records_after(folder / ROLLOUTS_FILE, count)
 
     def append(self, count: int, entry: Mapping[str, Any]) -> None:
         """Append numbers by name, or the entry of a start or a diagnosis; numbers not finite become ``None``."""
         known = {name: finite_or_none(value) if isinstance(value, float) else value for name, value in entry.items()}
-        append_line(self.folder / METRICS_FILE, {self.clock: count, "time": time.time(), **known})
+        append_json_line(self.folder / METRICS_FILE, {self.clock: count, "time": time.time(), **known})
 
 
 def to_json_line(item: Mapping[str, Any]) -> str:
@@ -107,7 +107,7 @@ def to_json_line(item: Mapping[str, Any]) -> str:
     return json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def append_line(path: Path, item: Mapping[str, Any]) -> None:
+def append_json_line(path: Path, item: Mapping[str, Any]) -> None:
     """Append one object in a single write."""
     with path.open("ab") as file:
         file.write(to_json_line(item).encode(errors=SURROGATES) + b"\n")
@@ -124,7 +124,7 @@ def append_record_batch(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
     return len(data)
 
 
-def truncate_after(path: Path, count: int) -> int:
+def drop_records_after(path: Path, count: int) -> int:
     """Drop a torn end, and the records after a checkpoint, whose steps the run will repeat; return the file's length.
 
     If the run begins at 0, the file is another run's and is renamed to ``NAME.old``.
@@ -135,15 +135,15 @@ def truncate_after(path: Path, count: int) -> int:
         os.replace(path, path.with_name(path.name + ".old"))
         return 0
     end = 0
-    for batch in read_record_batches(path) if path.suffix == ".gz" else read_lines(path):
-        if batch.items and _count_of(batch.items[0]) > count:
+    for batch in read_record_batches(path) if path.suffix == ".gz" else read_json_lines(path):
+        if batch.items and _rollout_or_update_number(batch.items[0]) > count:
             break
         end = batch.end
     os.truncate(path, end)
     return end
 
 
-def _count_of(item: Mapping[str, Any]) -> int:
+def _rollout_or_update_number(item: Mapping[str, Any]) -> int:
     """Return the number of the rollout that a line belongs to, or of the update in a run without rollouts."""
     return int(item.get("rollout", item.get("update", 0)))
 
@@ -157,7 +157,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
     start: dict[str, Any] = {}
     curves: dict[str, dict[int, float]] = {}
     diagnoses: list[Diagnosis] = []
-    for batch in read_lines(file) if file.exists() else ():
+    for batch in read_json_lines(file) if file.exists() else ():
         (item,) = batch.items
         with _name_faulty_line(file, batch.line):
             if "start" in item:
@@ -172,7 +172,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
                     diagnoses.append(Diagnosis(int(item["rollout"]), rule, message, details))
             for name, value in item.items():
                 if name not in _NO_METRICS and value is not None:
-                    curves.setdefault(name, {})[_count_of(item)] = float(value)
+                    curves.setdefault(name, {})[_rollout_or_update_number(item)] = float(value)
     ordered = {name: sorted(points.items()) for name, points in curves.items()}
     return RecordedMetrics("update" if "update" in start else "rollout", start.get("start", {}), ordered, diagnoses)
 
@@ -182,11 +182,11 @@ def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
     path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
     for batch in read_record_batches(path):
         with _name_faulty_line(path, batch.line):
-            rollout = head_to_rollout(batch.items[0])
+            rollout = rollout_from_head_line(batch.items[0])
         rows = []
         for line, item in enumerate(batch.items[1:], batch.line + 1):
             with _name_faulty_line(path, line):
-                rows.append(item_to_row(rollout.number, item))
+                rows.append(recorded_row_from_dict(rollout.number, item))
         yield replace(rollout, rows=tuple(rows))
 
 
@@ -200,10 +200,10 @@ def _name_faulty_line(path: Path, line: int) -> Iterator[None]:
         raise UsageError(f"{path}, line {line}, is not in the format of a run: {what}") from error
 
 
-def read_lines(path: Path) -> Iterator[RecordBatch]:
+def read_json_lines(path: Path) -> Iterator[RecordBatch]:
     """Yield the object in each line of a file, as a batch of one; skip a torn last line with a warning."""
     end = 0
-    with open_regular(path) as file:
+    with open_regular_file(path) as file:
         for number, line in enumerate(iter(partial(file.readline, _MAX_LINE_LENGTH), b""), 1):
             try:
                 item = json.loads(line) if line.endswith(b"\n") else None
@@ -219,7 +219,7 @@ def read_lines(path: Path) -> Iterator[RecordBatch]:
 def read_record_batches(path: Path) -> Iterator[RecordBatch]:
     """Yield the whole batches of a compressed file, in order; skip the rest of a torn file with a warning."""
     end, line = 0, 1
-    with open_regular(path) as file:
+    with open_regular_file(path) as file:
         left = b""
         while left := left or file.read(_CHUNK):
             member, parts, size = zlib.decompressobj(_GZIP), [], 0

@@ -209,23 +209,23 @@ class RecordedMetrics:
 # -- from and to plain data -----------------------------------------------------------------------------------
 
 
-def head_to_rollout(head: Mapping[str, Any]) -> RecordedRollout:
+def rollout_from_head_line(head: Mapping[str, Any]) -> RecordedRollout:
     """Return a rollout from the first line of its batch, without its rows."""
     return _build_dataclass(RecordedRollout, head, number=int(head["rollout"]), rows=())
 
 
-def row_to_item(row: RecordedRow) -> dict[str, Any]:
+def recorded_row_to_dict(row: RecordedRow) -> dict[str, Any]:
     """Return a row as its line in the file holds it, without the number of the rollout."""
     item = {one.name: getattr(row, one.name) for one in fields(row) if one.name != "rollout"}
     turns = [{one.name: getattr(turn, one.name) for one in fields(turn)} for turn in row.turns]
     return item | {"turns": [turn | {"spans": pack_spans(turn["spans"])} for turn in turns]}
 
 
-def item_to_row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
+def recorded_row_from_dict(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
     """Return a row from its line, after checking the parts that readers rely on."""
     failing, ids, tokens = item["failing"], tuple(item["prompt_ids"]), item["tokens"]
     changed = {"prompt_ids": ids, "failing": None if failing is None else (int(failing[0]), int(failing[1]))}
-    turns = tuple(_item_to_turn(turn) for turn in item["turns"])
+    turns = tuple(_recorded_turn_from_dict(turn) for turn in item["turns"])
     row = _build_dataclass(RecordedRow, item, rollout=int(rollout), turns=turns, tokens=tokens, **changed)
     if row.program is not None:
         check_field_types("program", row.program, {"source": str})
@@ -238,7 +238,7 @@ def item_to_row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
     return row
 
 
-def _item_to_turn(item: Mapping[str, Any]) -> RecordedTurn:
+def _recorded_turn_from_dict(item: Mapping[str, Any]) -> RecordedTurn:
     turn = _build_dataclass(RecordedTurn, item, spans=unpack_spans(item["spans"]))
     check_field_types("outcome", turn.outcome, _OUTCOME)
     return turn

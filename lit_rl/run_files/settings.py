@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from lit_rl.errors import ArgumentError
-from lit_rl.foreign_files import load_bounded_yaml, open_regular
+from lit_rl.foreign_files import load_bounded_yaml, open_regular_file
 
 CONFIG_FILE = "config.yaml"
 NOT_SET = "not set"
@@ -51,7 +51,7 @@ class SettingChange(NamedTuple):
 def read_settings(folder: Path) -> dict[str, str]:
     """Return every setting of a command-line run by name; empty without a file that can be read."""
     try:
-        with open_regular(folder / CONFIG_FILE) as file:
+        with open_regular_file(folder / CONFIG_FILE) as file:
             return setting_texts_by_name(file.read(_MAX_VALUE).decode())
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
@@ -60,13 +60,13 @@ def read_settings(folder: Path) -> dict[str, str]:
 def setting_texts_by_name(config: str | Mapping[str, Any]) -> dict[str, str]:
     """Return the settings of a configuration (YAML or parsed) by name, without those that say where a run is saved."""
     read = load_bounded_yaml(config) if isinstance(config, str) else config
-    flat = dict(_flatten("", read, _one_line_text)) if isinstance(read, Mapping) else {}
+    flat = dict(_flatten_config("", read, _one_line_text)) if isinstance(read, Mapping) else {}
     return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
 
 
 def setting_values_by_name(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return every setting of a configuration by name, like :func:`setting_texts_by_name`; numbers stay numbers."""
-    return dict(_flatten("", config, lambda value: value))
+    return dict(_flatten_config("", config, lambda value: value))
 
 
 def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
@@ -117,7 +117,7 @@ _OF_TEXTS = ("SFT", "DPO")
 """Methods that count updates: their checkpoints count no rollouts."""
 
 
-def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, Any]) -> list[SettingChange]:
+def setting_changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, Any]) -> list[SettingChange]:
     """Return each setting that differs from the start before, with the reason if the change is ignored."""
     old, new = setting_texts_by_name(before), setting_texts_by_name(now)
     changes = []
@@ -165,15 +165,15 @@ def _is_seed(name: str) -> bool:
     return name == _SEED or last == "seed" or last.endswith("_seed")
 
 
-def _flatten(name: str, value: Any, form: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
+def _flatten_config(name: str, value: Any, form: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
     """Yield the names and values below a part of the configuration, each value as ``form`` returns it."""
     if isinstance(value, Mapping) and "class_path" in value:
         yield name, _class_name(value)
         for key, part in (value.get("init_args") or {}).items():
-            yield from _flatten(f"{name}.{key}", part, form)
+            yield from _flatten_config(f"{name}.{key}", part, form)
     elif isinstance(value, Mapping) and (value or not name):
         for key, part in value.items():
-            yield from _flatten(f"{name}.{key}" if name else str(key), part, form)
+            yield from _flatten_config(f"{name}.{key}" if name else str(key), part, form)
     elif isinstance(value, list) and value and all(isinstance(one, Mapping) and "class_path" in one for one in value):
         yield name, ", ".join(map(_class_name, value))
         short = [str(one["class_path"]).rpartition(".")[2] for one in value]
@@ -181,7 +181,7 @@ def _flatten(name: str, value: Any, form: Callable[[Any], Any]) -> Iterator[tupl
             if short.count(label) > 1:
                 label = f"{label}.{short[:place].count(label)}"
             for key, part in (one.get("init_args") or {}).items():
-                yield from _flatten(f"{name}.{label}.{key}", part, form)
+                yield from _flatten_config(f"{name}.{label}.{key}", part, form)
     else:
         yield name, form(value)
 

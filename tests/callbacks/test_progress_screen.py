@@ -22,7 +22,7 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.reports.run_summary import sampling_line
+from lit_rl.reports.run_summary import sampling_result_line
 from lit_rl.rewards import RewardTerm, TermScore
 from lit_rl.trainer import Trainer
 from lit_rl.training.progress import Progress
@@ -160,7 +160,7 @@ def test_a_minute_of_silence_is_broken_once_and_the_line_says_what_is_done(
 ) -> None:
     screen, progress, clock = a_screen(monkeypatch)
     screen._shows = True
-    screen._print_line("rollout 74/180")
+    screen._print_if_no_screen("rollout 74/180")
     progress.begin("training")
     progress.rows, progress.open_rows, progress.turns, progress.tokens, progress.steps = 128, 96, 32, 6000, 40
     said = []
@@ -172,7 +172,7 @@ def test_a_minute_of_silence_is_broken_once_and_the_line_says_what_is_done(
     progress.updates, progress.update, progress.parts, progress.part = 4, 1, 8, 2
     clock.now += 60
     screen.print_heartbeat()
-    screen._print_line("rollout 75/180")
+    screen._print_if_no_screen("rollout 75/180")
     clock.now += 59
     screen.print_heartbeat()
     sampling = "rollout 75/180  sampling 32 of 128 rows, 0 judged"
@@ -296,7 +296,7 @@ LINES: dict[str, tuple[str, dict[str, float], str]] = {
 def test_a_sampling_is_one_line(case: str) -> None:
     prefix, metrics, line = LINES[case]
     module: Any = SimpleNamespace(validation_sampling={"greedy": GREEDY, "sampled": SAMPLED})
-    assert sampling_line(module, prefix, {f"{prefix}/{name}": value for name, value in metrics.items()}) == line
+    assert sampling_result_line(module, prefix, {f"{prefix}/{name}": value for name, value in metrics.items()}) == line
 
 
 def test_a_run_that_max_steps_ended_says_what_it_counts(

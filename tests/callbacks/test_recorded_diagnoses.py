@@ -19,8 +19,8 @@ from test_html_report import page_of
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl import Trainer
 from lit_rl.callbacks import Checkpointing, Diagnostics, RunRecord
-from lit_rl.cli.report import report
-from lit_rl.cli.show import show
+from lit_rl.cli.report import report_on_runs
+from lit_rl.cli.show import show_recorded_completion
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.reports.diagnosis import LastRollout, MetricHistory, Rule, RunSettings
 from lit_rl.rewards.term import TermScore
@@ -88,9 +88,9 @@ def test_what_was_found_is_in_files_reports_and_the_last_lines(
     assert "#collapse" in last and "it holds" not in last
     assert re.search(rf"next +lit-rl show {folder}\n +lit-rl report {folder}\n", last)
 
-    shown = said_by(capsys, show, str(folder)).splitlines()
+    shown = said_by(capsys, show_recorded_completion, str(folder)).splitlines()
     assert shown[1] == f"diagnosis since rollout 3: {lost.message}" and shown[2].startswith("rollout 4: ")
-    reported = said_by(capsys, report, str(folder))
+    reported = said_by(capsys, report_on_runs, str(folder))
     assert f"{folder}  collapse, since rollout 3: {lost.message}" in reported
     assert f"{folder}  between, rollouts 2 to 4: it holds" in reported
     _, page = page_of(folder)

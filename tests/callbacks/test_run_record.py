@@ -22,10 +22,10 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import GRPO, SFT, RolloutModule
-from lit_rl.reports.recorded_rows import choose_rows, round_significant
+from lit_rl.reports.recorded_rows import choose_rows_to_record, round_significant
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.run_files.files import METRICS_FILE, RunWriter, read_lines, read_rollouts
+from lit_rl.run_files.files import METRICS_FILE, MetricsWriter, read_json_lines, read_rollouts
 from lit_rl.run_files.records import RecordedRollout
 from lit_rl.training.progress import StepCounter
 from lit_rl.types import Experience, Sampling
@@ -44,7 +44,7 @@ LOST = Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr="no memory")
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    return [frame.items[0] for frame in read_lines(folder / METRICS_FILE)]
+    return [frame.items[0] for frame in read_json_lines(folder / METRICS_FILE)]
 
 
 def rollouts(folder: Path) -> list[RecordedRollout]:
@@ -64,7 +64,7 @@ def record_by_hand(folder: Path, texts: list[str], outcomes: list[Outcome], **op
     module = SimpleNamespace(clock=clock, policy=SimpleNamespace(codec=codec), trace=SimpleNamespace(recorded={}))
     trainer = SimpleNamespace(world_size=1, is_global_zero=True)
     record = RunRecord(**options)
-    record._writer = RunWriter(folder, "rollout", count=1)
+    record._writer = MetricsWriter(folder, "rollout", count=1)
     finished = FinishedRollout(Rollout(completions, judgements), rewards, experience, {"loss": 0.5})
     record.on_rollout_end(trainer, module, finished)  # type: ignore[arg-type]
     return rollouts(folder)[-1]
@@ -119,13 +119,13 @@ def test_the_rows_that_tell_most_are_kept() -> None:
     """Group 1 differs most; row 0 is the best of all, row 8 the worst, row 5 has no reward."""
     rewards = [0.9, 0.9, 0.9, -0.5, 0.8, None, 0.1, 0.0, -0.6, -0.6, -0.6, -0.6]
     groups = {0: [0, 1, 2], 1: [3, 4, 5, 6, 7], 2: [8, 9, 10, 11]}
-    assert choose_rows(groups, rewards, num_groups=1, num_rows=2, seed=0) == [0, 3, 4, 5, 11]
-    assert choose_rows(groups, rewards, num_groups=0, num_rows=2, seed=0) == [0, 5, 11]
-    everything = choose_rows(groups, rewards, num_groups=9, num_rows=9, seed=0)
+    assert choose_rows_to_record(groups, rewards, num_groups=1, num_rows=2, seed=0) == [0, 3, 4, 5, 11]
+    assert choose_rows_to_record(groups, rewards, num_groups=0, num_rows=2, seed=0) == [0, 5, 11]
+    everything = choose_rows_to_record(groups, rewards, num_groups=9, num_rows=9, seed=0)
     assert everything == list(range(12))
-    assert choose_rows({}, [], num_groups=2, num_rows=8, seed=0) == []
+    assert choose_rows_to_record({}, [], num_groups=2, num_rows=8, seed=0) == []
     groups, rewards = {k: [k] for k in range(50)}, [0.0] * 50
-    drawn = {tuple(choose_rows(groups, rewards, num_groups=2, num_rows=1, seed=seed)) for seed in range(20)}
+    drawn = {tuple(choose_rows_to_record(groups, rewards, num_groups=2, num_rows=1, seed=seed)) for seed in range(20)}
     assert len(drawn) > 10, "the draw of groups differs from rollout to rollout"
 
 

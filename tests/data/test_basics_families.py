@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lit_rl.data.basics.families import FAMILIES, NUM_CASES, DrawnFunction, Family, draw_function
-from lit_rl.data.basics.problems import RenderingSettings, build_problem
+from lit_rl.data.basics.families import FAMILIES, NUM_CASES, DrawnFunction, FunctionFamily, draw_function
+from lit_rl.data.basics.problems import DrawnProblemSettings, build_problem
 from lit_rl.types import Problem
 
 EXCEPTIONS = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, NameError)
@@ -64,9 +64,9 @@ ORACLES: dict[str, Callable[..., Any]] = {
 }
 
 
-def drawn(family: Family, count: int) -> list[tuple[DrawnFunction, Problem]]:
+def drawn(family: FunctionFamily, count: int) -> list[tuple[DrawnFunction, Problem]]:
     draws = [draw_function(family, Random(f"test {family.name} {i}")) for i in range(count)]
-    return [(d, build_problem(d, RenderingSettings(bug_share=0.6))) for d in draws]
+    return [(d, build_problem(d, DrawnProblemSettings(bug_share=0.6))) for d in draws]
 
 
 def passes(source: str, problem: Problem) -> bool:
@@ -81,7 +81,9 @@ def passes(source: str, problem: Problem) -> bool:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_constants(family: Family) -> None:
+def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_constants(
+    family: FunctionFamily,
+) -> None:
     assert len(FAMILIES) == len(ORACLES) == 28
     for d, problem in drawn(family, 30):
         for arguments, expected in problem.check.cases:

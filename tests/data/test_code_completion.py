@@ -1,4 +1,4 @@
-from lit_rl.data.numerical.code_completion import SHIPPED_GAPS, CodeCompletion, Gap
+from lit_rl.data.numerical.code_completion import SHIPPED_GAPS, CodeCompletion, CodeGap
 
 
 def test_the_shipped_program_has_six_places_of_growing_length():
@@ -24,7 +24,7 @@ def test_the_prompt_shows_what_is_before_and_after_but_not_the_lines():
 def test_any_tree_can_be_completed(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "main.f90").write_text("program a\nprint *, 1\nend\n")
-    data = CodeCompletion(str(tmp_path), [Gap("src/main.f90", 2, 2)], build="make", run="./a", outputs=["plt"])
+    data = CodeCompletion(str(tmp_path), [CodeGap("src/main.f90", 2, 2)], build="make", run="./a", outputs=["plt"])
     (problem,) = data.problems("test")
     assert problem.task_id == "code_completion/src/main.f90:2-2" and problem.reference == "print *, 1\n"
     assert problem.check.tree == str(tmp_path) and problem.check.outputs == ("plt",)

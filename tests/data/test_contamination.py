@@ -2,7 +2,7 @@
 
 import pytest
 
-from lit_rl.data.contamination import Overlap, find_overlaps
+from lit_rl.data.contamination import ProblemOverlap, find_overlaps
 from lit_rl.data.humaneval import HumanEval
 from lit_rl.data.mbpp import MBPP
 from lit_rl.errors import UsageError
@@ -21,8 +21,8 @@ def test_the_share_is_that_of_the_held_out_ngrams():
     held_out = [problem("held", " ".join(WORDS))]
     train = [problem("half", "before " + " ".join(WORDS[:12])), problem("whole", " ".join(WORDS).upper())]
     assert find_overlaps(train, held_out, ngram_words=5, min_share=0.5) == [
-        Overlap("whole", "held", 1.0),
-        Overlap("half", "held", 8 / 16),
+        ProblemOverlap("whole", "held", 1.0),
+        ProblemOverlap("half", "held", 8 / 16),
     ]
     assert len(find_overlaps(train, held_out, ngram_words=5, min_share=0.51)) == 1
 

@@ -13,7 +13,7 @@ from lit_rl.data.contests.contest_tests import (
     decode_hidden_tests,
     normalise_tests,
     stated_tolerance,
-    tolerance_check_lacks,
+    tolerance_missing_in_check,
 )
 from lit_rl.execution.checks import CallTests, Checker, StdioTests
 from lit_rl.execution.interface import Verdict
@@ -152,10 +152,13 @@ def test_an_error_is_denied_where_fractions_are_compared_more_strictly():
     words, calls = replace(exact, compare="tokens"), CallTests((((1,), [0.5]),), "f", tolerance=1e-6)
     statement = "The relative error must not exceed 10^-{}.".format
     checks = (exact, whole, words, calls)
-    assert [tolerance_check_lacks(statement(6), check) for check in checks] == [1e-6, None, None, None]
-    assert [tolerance_check_lacks(statement(4), check) for check in checks] == [1e-4, None, 1e-4, 1e-4]
+    assert [tolerance_missing_in_check(statement(6), check) for check in checks] == [1e-6, None, None, None]
+    assert [tolerance_missing_in_check(statement(4), check) for check in checks] == [1e-4, None, 1e-4, 1e-4]
     judged = replace(exact, checker=Checker("import sys"))
-    assert tolerance_check_lacks(statement(4), judged) is None and tolerance_check_lacks("Print it.", exact) is None
+    assert (
+        tolerance_missing_in_check(statement(4), judged) is None
+        and tolerance_missing_in_check("Print it.", exact) is None
+    )
 
 
 def packed(content: bytes) -> str:

@@ -59,7 +59,7 @@ def by_evalplus(
             inputs,
             function,
             outputs,
-            row.number_of("atol"),
+            row.float_number("atol"),
             seconds,
             fast_check=True,
             min_time_limit=5.0,

@@ -14,7 +14,7 @@ from support.slow_cases import slow_but
 
 from lit_rl.data.numerical import build_judge as build
 from lit_rl.data.numerical.build_check import BuildAndRun
-from lit_rl.data.numerical.build_judge import fill_lines
+from lit_rl.data.numerical.build_judge import replace_lines_in_file
 from lit_rl.data.numerical.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import Verdict
 from lit_rl.execution.confinement import box
@@ -182,9 +182,9 @@ def test_a_tree_is_hidden_where_the_toolchain_is_visible(folder, namespaces, ver
 
 def test_a_masked_tree_that_could_not_be_made_is_not_kept(monkeypatch, tmp_path, script_task):
     check = script_task()
-    monkeypatch.setattr(build, "fill_lines", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(build, "replace_lines_in_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        build._masked_tree(check, str(tmp_path))
+        build._masked_source_tree(check, str(tmp_path))
     assert not build._masked and not list(tmp_path.glob("lit_rl-build-*"))
 
 
@@ -214,7 +214,7 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
     failing[:] = ["always"]
     with pytest.raises(BoxError):
         build.judge_build_and_run(client, mine, check)
-    build._remove_masked_trees()
+    build._remove_masked_source_trees()
 
 
 BROKEN = {
@@ -244,14 +244,14 @@ def test_filling_in_lines_keeps_the_others(tmp_path):
         (3, 3, "  C\n\n", "a\nb\n  C\n"),
     ):
         file.write_text("a\nb\nc\n")
-        fill_lines(file, first, last, completion)
+        replace_lines_in_file(file, first, last, completion)
         assert file.read_text() == expected
     (tmp_path / "link").symlink_to(file)
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/folder").symlink_to(tmp_path)
     for path in ("link", "tree/folder/f.txt", "tree/../f.txt"):
         with pytest.raises(ValueError, match="not a file of the tree"):
-            fill_lines(tmp_path / path, 1, 1, "x")
+            replace_lines_in_file(tmp_path / path, 1, 1, "x")
 
 
 @pytest.fixture(params=[True, False], ids=["namespaces", "file rules alone"])

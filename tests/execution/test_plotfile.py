@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from lit_rl.data.numerical import plotfile
 from lit_rl.data.numerical.plotfile import (
     MAX_HEADER_LENGTH,
-    Box,
+    CellBox,
     MultiLevelField,
     field_similarity,
-    parse_header,
-    read_field,
+    parse_plotfile_header,
+    read_plotfile_field,
 )
 
 HEADER = """HyperCLaw-V1.1
@@ -84,11 +84,11 @@ def reader(contents):
 
 
 def test_levels_boxes_and_byte_orders_are_read():
-    assert parse_header(HEADER) == (["density", "pressure"], ["Level_0/Cell", "Level_1/Cell"])
-    density = read_field(reader(files()), "density")
-    assert density.boxes == ((Box((0, 0), (1, 0)),), (Box((0, 0), (0, 1)), Box((1, 0), (1, 1))))
+    assert parse_plotfile_header(HEADER) == (["density", "pressure"], ["Level_0/Cell", "Level_1/Cell"])
+    density = read_plotfile_field(reader(files()), "density")
+    assert density.boxes == ((CellBox((0, 0), (1, 0)),), (CellBox((0, 0), (0, 1)), CellBox((1, 0), (1, 1))))
     assert [[list(cells) for cells in level] for level in density.values] == [[[1, 2]], [[3, 4], [5, 6]]]
-    pressure = read_field(reader(files()), "pressure")
+    pressure = read_plotfile_field(reader(files()), "pressure")
     assert [list(cells) for level in pressure.values for cells in level] == [[10, 20], [30, 40], [50, 60]]
 
 
@@ -114,25 +114,25 @@ def test_a_broken_plotfile_is_an_error_and_nothing_else():
     broken = [({**files(), **damage}, "pressure" if "D_00000" in str(damage) else "density") for damage in DAMAGES]
     for contents, variable in (*broken, (without, "density"), (files(), "temperature")):
         with pytest.raises((OSError, LookupError, ValueError, OverflowError)):
-            read_field(reader(contents), variable)
+            read_plotfile_field(reader(contents), variable)
 
 
 def test_all_levels_and_their_texts_share_one_budget():
     read = reader(files())
     texts = sum(len(content) for name, content in files().items() if "_D_" not in name)
     budget = texts + 2 * 8 + 2 * 8 + 2 * 4
-    assert read_field(read, "density", budget) == read_field(read, "density")
+    assert read_plotfile_field(read, "density", budget) == read_plotfile_field(read, "density")
     for less in (1, 9, 25, texts + 20):
         with pytest.raises(ValueError, match=r"left to read|longer than"):
-            read_field(read, "density", budget - less)
+            read_plotfile_field(read, "density", budget - less)
 
 
 def test_boxes_are_counted_before_they_are_built(monkeypatch):
     box = "((0,0) (0,0) (0,0))"
     many = cells_header([box] * 70_000, [("Cell_D_00000", 0)] * 70_000).encode()
-    monkeypatch.setattr(plotfile, "Box", None)
+    monkeypatch.setattr(plotfile, "CellBox", None)
     with pytest.raises(ValueError, match="70000 boxes"):
-        read_field(reader({**files(), "Level_0/Cell_H": many}), "density")
+        read_plotfile_field(reader({**files(), "Level_0/Cell_H": many}), "density")
 
 
 def test_arrays_that_many_boxes_point_at_are_read_within_the_budget():
@@ -151,12 +151,12 @@ def test_arrays_that_many_boxes_point_at_are_read_within_the_budget():
         return found
 
     with pytest.raises(ValueError, match="left to read"):
-        read_field(reading, "density", 1 << 20)
+        read_plotfile_field(reading, "density", 1 << 20)
     assert sum(read) <= 1 << 20
 
 
 def variable(*values, boxes=None):
-    box = Box((0, 0), (len(values) - 1, 0)) if boxes is None else boxes
+    box = CellBox((0, 0), (len(values) - 1, 0)) if boxes is None else boxes
     return MultiLevelField(((box,),), ((array.array("d", values),),))
 
 
@@ -167,7 +167,7 @@ def test_similarity_is_one_minus_the_relative_l2_distance():
     assert field_similarity(variable(30, 40), variable(3, 4)) == 0.0
     # Another shape scores nothing, and a reference of zeros is met by zeros alone.
     assert field_similarity(variable(3, 4, 5), variable(3, 4)) == 0.0
-    assert field_similarity(variable(3, 4, boxes=Box((1, 0), (2, 0))), variable(3, 4)) == 0.0
+    assert field_similarity(variable(3, 4, boxes=CellBox((1, 0), (2, 0))), variable(3, 4)) == 0.0
     assert field_similarity(variable(0, 0), variable(0, 0)) == 1.0
     assert field_similarity(variable(0, 1), variable(0, 0)) == 0.0
 
@@ -193,8 +193,8 @@ def test_plotfiles_that_amrex_itself_wrote(folder, kind):
     """Written by AMReX 24.10 (92679babfc) with the program beside them; what it computed is computed again here."""
     root = Path(__file__).parent / "amrex_plotfiles" / folder
     contents = {str(path.relative_to(root)): path.read_bytes() for path in root.glob("**/*") if path.is_file()}
-    density = read_field(reader(contents), "density")
-    pressure = read_field(reader(contents), "pressure")
+    density = read_plotfile_field(reader(contents), "density")
+    pressure = read_plotfile_field(reader(contents), "pressure")
     corners = [[(0, 0), (8, 0), (0, 8), (8, 8)], [(8, 8), (16, 8)]]  # boxes of 8 x 8, level by level
     assert [[box.low for box in level] for level in density.boxes] == corners
     for level, boxes in enumerate(density.boxes):

@@ -6,7 +6,7 @@ from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy, distances
 from lit_rl.data.toys.toy_rewards import CorridorReward, SortingReward, last_turn_ids
 from lit_rl.data.toys.toy_tasks import (
     corridor_problem,
-    sort_distance,
+    count_sorted_positions,
     sort_inclusion_ordering,
     sorting_problem,
 )
@@ -28,7 +28,7 @@ def judged(completions):
 @pytest.mark.parametrize("kind", ["sort_distance", "sort_inclusion_ordering"])
 def test_sorting_is_scored_by_the_chosen_rule(kind):
     completions = sampled(SortingPolicy(), sorting_problem([1, 0, 2]), num_samples=20, max_tokens=3)
-    rule = {"sort_distance": sort_distance, "sort_inclusion_ordering": sort_inclusion_ordering}[kind]
+    rule = {"sort_distance": count_sorted_positions, "sort_inclusion_ordering": sort_inclusion_ordering}[kind]
     scores = SortingReward(kind=kind).score(completions, judged(completions))
     assert [score.value for score in scores] == [rule([1, 0, 2], ids) for ids in last_turn_ids(completions)]
     assert len({score.value for score in scores}) > 1
@@ -56,7 +56,11 @@ def test_the_goal_pays_one_to_the_action_that_reached_it():
 def test_rewards_of_the_lectures_three_answers():
     """[3, 1, 0, 2] sorted is [0, 1, 2, 3]: all right; one place right (2); one place right (0)."""
     prompt = [3, 1, 0, 2]
-    assert [sort_distance(prompt, answer) for answer in ([0, 1, 2, 3], [7, 2, 2, 5], [0, 3, 1, 2])] == [4, 1, 1]
+    assert [count_sorted_positions(prompt, answer) for answer in ([0, 1, 2, 3], [7, 2, 2, 5], [0, 3, 1, 2])] == [
+        4,
+        1,
+        1,
+    ]
     # 4 included + 3 ordered; only 2 is included, 2<=2 and 2<=5 are ordered; all included, 0<=3 and 1<=2 ordered.
     scores = [sort_inclusion_ordering(prompt, answer) for answer in ([0, 1, 2, 3], [7, 2, 2, 5], [0, 3, 1, 2])]
     assert scores == [7, 3, 6]

@@ -9,11 +9,11 @@ import pytest
 
 from lit_rl.run_files.files import (
     TruncatedFileWarning,
-    append_line,
+    append_json_line,
     append_record_batch,
-    read_lines,
+    drop_records_after,
+    read_json_lines,
     read_record_batches,
-    truncate_after,
 )
 from lit_rl.run_files.records import pack_spans, unpack_spans
 
@@ -36,9 +36,9 @@ def numbers(path: Path) -> list[int]:
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts_come_back_as_they_were(tmp_path: Path, text: str) -> None:
     append_record_batch(tmp_path / "a.gz", [{"text": text}])
-    append_line(tmp_path / "a.jsonl", {"text": text})
+    append_json_line(tmp_path / "a.jsonl", {"text": text})
     assert [frame.items for frame in read_record_batches(tmp_path / "a.gz")] == [[{"text": text}]]
-    assert [frame.items for frame in read_lines(tmp_path / "a.jsonl")] == [[{"text": text}]]
+    assert [frame.items for frame in read_json_lines(tmp_path / "a.jsonl")] == [[{"text": text}]]
 
 
 def test_a_number_that_is_too_long_ends_the_reading_with_a_warning(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_file_is_cut_where_the_run_goes_on(tmp_path: Path, torn: bytes) -> Non
         file.write(torn)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncatedFileWarning)
-        assert truncate_after(path, 2) == ends[2]
+        assert drop_records_after(path, 2) == ends[2]
     assert numbers(path) == [1, 2]
     append_record_batch(path, [{"rollout": 3}])
     assert numbers(path) == [1, 2, 3]
@@ -98,18 +98,18 @@ def test_lines_are_cut_too(tmp_path: Path) -> None:
     """A validation's line counts as the rollout that it followed; a start says where it began."""
     path = tmp_path / "a.jsonl"
     for count, name in ((0, "start"), (1, "loss"), (2, "loss"), (2, "val/pass@1"), (3, "loss")):
-        append_line(path, {"rollout": count, name: 1.0})
+        append_json_line(path, {"rollout": count, name: 1.0})
     with path.open("a") as file:
         file.write('{"rollout": 4, "lo')
-    truncate_after(path, 2)
-    assert [frame.items[0]["rollout"] for frame in read_lines(path)] == [0, 1, 2, 2]
+    drop_records_after(path, 2)
+    assert [frame.items[0]["rollout"] for frame in read_json_lines(path)] == [0, 1, 2, 2]
 
 
 def test_the_file_of_another_run_is_set_aside(tmp_path: Path) -> None:
     """A run that begins at 0 has written nothing: what is there is not its own to remove."""
     path = tmp_path / "a.gz"
     written(path)
-    assert truncate_after(path, 0) == 0
+    assert drop_records_after(path, 0) == 0
     assert not path.exists() and numbers(tmp_path / "a.gz.old") == [1, 2, 3]
 
 

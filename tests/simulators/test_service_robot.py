@@ -10,7 +10,13 @@ from support.few_examples import given
 
 from lit_rl.data.robots.robot_judge import RobotHost
 from lit_rl.data.robots.robot_program import extract_runnable_program, lower_double_quoted, randomise_membership_tests
-from lit_rl.data.robots.service_robot import MAX_TEXT_CHARS, MAX_TRACE_BYTES, RobotError, ServiceRobot, compile_search
+from lit_rl.data.robots.service_robot import (
+    MAX_TEXT_CHARS,
+    MAX_TRACE_BYTES,
+    RobotError,
+    ServiceRobot,
+    compile_search_pattern,
+)
 
 NAMES = st.text("abc '", min_size=1, max_size=6)
 ANY_TEXT = st.text(max_size=12)
@@ -183,7 +189,7 @@ def test_a_trace_stops_growing_but_the_run_goes_on():
 
 @given(st.sampled_from(["a", "b|c", "^a", r"\bc", "$", ".*b", "(a)"]), st.text("abc\n", max_size=8))
 def test_leaving_out_a_leading_repetition_does_not_change_what_is_found(pattern, text):
-    assert bool(compile_search(".*" + pattern).search(text)) == found(".*" + pattern, text)
+    assert bool(compile_search_pattern(".*" + pattern).search(text)) == found(".*" + pattern, text)
 
 
 BODY = "def task_program():\n    go_to(\"Hall\")\n    say('Hi')"

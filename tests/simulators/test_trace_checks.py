@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.few_examples import given
 
 from lit_rl.data.robots.trace_checks import (
-    _compile_term,
+    _compile_trace_part,
     check_holds,
     compile_formula,
 )
@@ -27,18 +27,18 @@ def goes(*places):
 
 @given(TRACES, st.sampled_from(["after_first", "before_first", "after_last", "before_last"]))
 def test_if_nothing_matches_the_part_is_the_trace_itself(trace, cut):
-    assert _compile_term([cut, "trace", NEVER])(trace) == trace
+    assert _compile_trace_part([cut, "trace", NEVER])(trace) == trace
 
 
 def test_first_and_last_differ_when_there_are_two_matches():
     trace = goes("a", "b", "a", "c")
     match = ["GoTo", "a"]
-    assert _compile_term(["after_first", "trace", match])(trace) == goes("b", "a", "c")
-    assert _compile_term(["after_last", "trace", match])(trace) == goes("c")
-    assert _compile_term(["before_first", "trace", match])(trace) == []
-    assert _compile_term(["before_last", "trace", match])(trace) == goes("a", "b")
+    assert _compile_trace_part(["after_first", "trace", match])(trace) == goes("b", "a", "c")
+    assert _compile_trace_part(["after_last", "trace", match])(trace) == goes("c")
+    assert _compile_trace_part(["before_first", "trace", match])(trace) == []
+    assert _compile_trace_part(["before_last", "trace", match])(trace) == goes("a", "b")
     nested = ["before_first", ["after_first", "trace", ["GoTo", "b"]], ["GoTo", "c"]]
-    assert _compile_term(nested)(trace) == goes("a")
+    assert _compile_trace_part(nested)(trace) == goes("a")
 
 
 def test_one_option_of_an_ask_must_match_if_a_second_pattern_is_given():
@@ -85,7 +85,7 @@ def test_any_visit_is_the_repeated_first_visit_of_what_is_left(pairs):
         found, left = False, rest
         while left:
             found = found or check_holds(["act_at_first", "trace", "hall", event], left)
-            dropped = _compile_term(["after_first", "trace", ["GoTo", "hall"]])(left)
+            dropped = _compile_trace_part(["after_first", "trace", ["GoTo", "hall"]])(left)
             left = dropped if len(dropped) < len(left) else []
         assert check_holds(["act_at_any_visit", "trace", "hall", event], rest) == found
 

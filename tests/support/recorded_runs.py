@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, append_record_batch
+from lit_rl.run_files.files import ROLLOUTS_FILE, MetricsWriter, append_record_batch
 
 
 def row(number: int, text: str, reward: float | None, **more: Any) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def row(number: int, text: str, reward: float | None, **more: Any) -> dict[str, 
 
 def write_run(folder: Path, rollouts: dict[int, list[dict[str, Any]]], **kind: Any) -> Path:
     """A run whose reward is its rollout over ten, validated at the end."""
-    writer = RunWriter(folder, "rollout", 0)
+    writer = MetricsWriter(folder, "rollout", 0)
     what = {"method": "GRPO", "model": "tiny", "lora_rank": None, "task": "p", "seed": 0, "batch_size": 2} | kind
     writer.append(0, {"start": what})
     for number, rows in rollouts.items():

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal, Unpack
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.basics.families import FAMILIES
-from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, RenderingSettings, draw_distinct_problems
-from lit_rl.data.prompts import Form, chat_messages, fenced, finish_function_request
+from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, DrawnProblemSettings, draw_distinct_problems
+from lit_rl.data.prompts import Form, chat_messages, fenced_block, finish_function_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
-from lit_rl.signature_check import Limit, PositiveInt, Share
+from lit_rl.signature_check import PositiveInt, Share, ValueLimit
 from lit_rl.types import Problem
 
 TRAINED = tuple(family for family in FAMILIES if not family.held_out)
@@ -34,7 +34,7 @@ ANSWER_STOPS = ("\n```\n\n",)
 
 PublicCases = Annotated[
     int,
-    Limit(
+    ValueLimit(
         f"0 to {MAX_PUBLIC_CASES}",
         lambda count: 0 <= count <= MAX_PUBLIC_CASES,
         "at least half of the 8 cases stay hidden",
@@ -100,7 +100,7 @@ class Basics(TaskDataModule):
         self.families = families
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
-        self.rendering = RenderingSettings(bug_share, num_public_cases, untold_constants, second_turn_share)
+        self.rendering = DrawnProblemSettings(bug_share, num_public_cases, untold_constants, second_turn_share)
         self.draw_seed = draw_seed
         self.name += "_held_out" * (families == "held_out")
 
@@ -146,7 +146,7 @@ def to_chat_form(problem: Problem) -> Problem:
     """
     beginning = str(problem.prompt)
     signature, names = beginning.partition("\n")[0], ("demonstration", "bug")
-    answers: dict[str, Any] = {name: fenced(f"{signature}\n{problem.fields[name]}") for name in names}
+    answers: dict[str, Any] = {name: fenced_block(f"{signature}\n{problem.fields[name]}") for name in names}
     return replace(
         problem,
         prompt=chat_messages(finish_function_request(beginning)),

@@ -37,7 +37,7 @@ PARAMETER_NAMES: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Family:
+class FunctionFamily:
     """Functions that differ in constants, operators and parameter names only.
 
     Templates are ``str.format`` strings over the parameters (``x``, then ``y``) and the slots.
@@ -72,7 +72,7 @@ class Family:
 class DrawnFunction:
     """One function of a family: the names of its parameters and the values of its slots."""
 
-    family: Family
+    family: FunctionFamily
     names: tuple[str, ...]
     slots: Slots
 
@@ -95,7 +95,7 @@ class DrawnFunction:
         return inputs
 
 
-def draw_function(family: Family, rng: Random) -> DrawnFunction:
+def draw_function(family: FunctionFamily, rng: Random) -> DrawnFunction:
     """Draw a random function of the family."""
     names: list[str] = []
     for kind in family.parameters:
@@ -112,7 +112,7 @@ def draw_numbers(rng: Random, *edges: int) -> list[Arguments]:
     return [(edge,) for edge in edges] + [(rng.randint(-40, 140),) for _ in range(NUM_CASES - len(edges))]
 
 
-def draw_around_interval(rng: Random, low: int, high: int) -> list[Arguments]:
+def draw_numbers_around_interval(rng: Random, low: int, high: int) -> list[Arguments]:
     """Draw numbers around both ends of an interval."""
     return draw_numbers(rng, low - 1, low, low + 1, high - 1, high, high + 1)
 
@@ -122,7 +122,7 @@ def draw_number_pairs(rng: Random, *edges: Arguments) -> list[Arguments]:
     return [*edges, *((rng.randint(-30, 90), rng.randint(1, 30)) for _ in range(NUM_CASES - len(edges)))]
 
 
-def draw_list_with(rng: Random, length: int, *members: int, low: int = -20, high: int = 120) -> list[int]:
+def draw_list_containing(rng: Random, length: int, *members: int, low: int = -20, high: int = 120) -> list[int]:
     """Draw a list in random order that holds the members."""
     drawn = [*members, *(rng.randint(low, high) for _ in range(length - len(members)))]
     rng.shuffle(drawn)
@@ -131,14 +131,14 @@ def draw_list_with(rng: Random, length: int, *members: int, low: int = -20, high
 
 def draw_lists(rng: Random, *edges: list[int]) -> list[Arguments]:
     """Draw one list per case: the edges, then random lists."""
-    others = ((draw_list_with(rng, rng.randint(3, 9)),) for _ in range(NUM_CASES - len(edges)))
+    others = ((draw_list_containing(rng, rng.randint(3, 9)),) for _ in range(NUM_CASES - len(edges)))
     return [*((edge,) for edge in edges), *others]
 
 
-def draw_lists_around(rng: Random, k: int) -> list[Arguments]:
+def draw_lists_around_limit(rng: Random, k: int) -> list[Arguments]:
     """Draw lists around a limit: only the limit, only smaller numbers, only larger ones, none, mixed."""
     return draw_lists(
-        rng, [k], [k - 1, k - 1], [k + 1, k + 1], [], *(draw_list_with(rng, 7, k - 1, k, k + 1) for _ in range(2))
+        rng, [k], [k - 1, k - 1], [k + 1, k + 1], [], *(draw_list_containing(rng, 7, k - 1, k, k + 1) for _ in range(2))
     )
 
 
@@ -147,7 +147,7 @@ def draw_texts(rng: Random, lengths: Iterable[int], letters: str = "abcdefghijkl
     return [("".join(rng.choice(letters) for _ in range(length)),) for length in lengths]
 
 
-def draw_text_with(rng: Random, letter: str, count: int) -> str:
+def draw_text_containing(rng: Random, letter: str, count: int) -> str:
     """Draw a text that holds the letter ``count`` times, among other letters."""
     ((others,),) = draw_texts(rng, [rng.randint(2, 6)], "aeiou".replace(letter, ""))
     letters = [letter] * count + list(others)
@@ -155,7 +155,7 @@ def draw_text_with(rng: Random, letter: str, count: int) -> str:
     return "".join(letters)
 
 
-def draw_table_with(rng: Random, *values: int) -> dict[str, int]:
+def draw_table_containing(rng: Random, *values: int) -> dict[str, int]:
     """Draw a dictionary with the values, and one more value, under random words."""
     drawn = [*values, rng.randint(0, 120)]
     return dict(zip(rng.sample(WORDS, len(drawn)), drawn, strict=True))
@@ -167,22 +167,22 @@ def draw_tables(rng: Random, k: int, word: str) -> list[Arguments]:
     return [
         ({},),
         *((table,) for table in without),
-        *(({**draw_table_with(rng), word: value},) for value in (0, 1, k, rng.randint(2, 99))),
+        *(({**draw_table_containing(rng), word: value},) for value in (0, 1, k, rng.randint(2, 99))),
         ({word: rng.randint(2, 99)},),
     ]
 
 
 _DRAWING: tuple[Callable[..., Any], ...] = (
-    *(draw_numbers, draw_around_interval, draw_number_pairs, draw_list_with, draw_lists),
-    *(draw_lists_around, draw_texts, draw_text_with, draw_table_with, draw_tables),
+    *(draw_numbers, draw_numbers_around_interval, draw_number_pairs, draw_list_containing, draw_lists),
+    *(draw_lists_around_limit, draw_texts, draw_text_containing, draw_table_containing, draw_tables),
 )
 
 
 _SETS = {"ANY": ANY, "BOUNDS": BOUNDS, "SIGNS": SIGNS, "WORDS": WORDS}
 
 
-def _parse_family(name: str, row: Mapping[str, Any]) -> Family:
-    return Family(
+def _parse_family(name: str, row: Mapping[str, Any]) -> FunctionFamily:
+    return FunctionFamily(
         name,
         tuple(row["functions"]),
         tuple(row["parameters"]),

@@ -15,7 +15,7 @@ from itertools import combinations
 from random import Random
 from typing import Any
 
-from lit_rl.data.basics.families import NUM_CASES, Arguments, DrawnFunction, Family, draw_function
+from lit_rl.data.basics.families import NUM_CASES, Arguments, DrawnFunction, FunctionFamily, draw_function
 from lit_rl.data.task import Split
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import CallTests
@@ -68,7 +68,7 @@ def hash_to_unit_interval(*words: str) -> float:
 
 
 @dataclass(frozen=True)
-class RenderingSettings:
+class DrawnProblemSettings:
     """Settings by which draws become problems, see :class:`lit_rl.data.Basics`."""
 
     bug_share: float
@@ -78,7 +78,7 @@ class RenderingSettings:
 
 
 def draw_distinct_problems(
-    family: Family, count: int, *, seed: int, split: Split | None, rendering: RenderingSettings
+    family: FunctionFamily, count: int, *, seed: int, split: Split | None, rendering: DrawnProblemSettings
 ) -> Iterator[Problem]:
     """Yield distinct problems of a family whose reference programs belong to a split; ``None`` takes both splits."""
     rng = Random(f"{seed}/{split}/{family.name}")
@@ -102,7 +102,7 @@ def draw_distinct_problems(
         )
 
 
-def build_problem(drawn: DrawnFunction, rendering: RenderingSettings) -> Problem:
+def build_problem(drawn: DrawnFunction, rendering: DrawnProblemSettings) -> Problem:
     """Build the problem of a draw: prompt, test cases, reference and demonstration.
 
     ``fields`` holds ``family``, ``demonstration`` (a body for imitation), ``bug`` (the body with the bug),
@@ -116,7 +116,7 @@ def build_problem(drawn: DrawnFunction, rendering: RenderingSettings) -> Problem
     function, wording = rng.choice(family.functions), rng.choice(family.wordings)
     has_bug = hash_to_unit_interval("demonstration", identity) < rendering.bug_share
     untold = family.tellable if rendering.untold_constants else ""
-    cases = draw_public_and_hidden(
+    cases = draw_public_and_hidden_cases(
         lambda: drawn.draw_inputs(rng),
         reference,
         drawn.program_from_body(bug),
@@ -152,7 +152,7 @@ def build_problem(drawn: DrawnFunction, rendering: RenderingSettings) -> Problem
     )
 
 
-def _wrong_body(drawn: DrawnFunction, untold: str, rng: Random, rendering: RenderingSettings) -> str:
+def _wrong_body(drawn: DrawnFunction, untold: str, rng: Random, rendering: DrawnProblemSettings) -> str:
     """Return a wrong first turn: the buggy body or, if a constant was left out, either body with a guess for it."""
     if not untold:
         return drawn.correct_and_buggy_bodies()[1]
@@ -189,7 +189,7 @@ def second_turn_problem(
     return None
 
 
-def draw_public_and_hidden(
+def draw_public_and_hidden_cases(
     draw_inputs: Callable[[], list[Arguments]],
     reference: str,
     buggy: str,
@@ -206,12 +206,12 @@ def draw_public_and_hidden(
         cases = tuple((arguments, right(*arguments)) for arguments in inputs)
         answers = [(*call_and_catch(wrong, arguments), expected) for arguments, expected in cases]
         shows_bug = [bool(raised) or repr(answer) != repr(expected) for answer, raised, expected in answers]
-        if parts := _split_public_hidden(cases, shows_bug, num_public, wanted):
+        if parts := _split_public_hidden_cases(cases, shows_bug, num_public, wanted):
             return parts
     return None
 
 
-def _split_public_hidden(
+def _split_public_hidden_cases(
     cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int, wanted: str | None
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Return public and hidden cases, none in both; if possible, the bug shows in the public cases too.

@@ -179,7 +179,7 @@ def build_contest_check(
     return CallTests(calls, entry_point, timeout_seconds, tolerance, as_json=True, in_list=wraps)
 
 
-def is_interactive(statement: str) -> bool:
+def is_interactive_problem(statement: str) -> bool:
     """Return whether a program has to talk with another program, so that no input and output can be listed."""
     return _DIALOGUE.search(statement) is not None
 
@@ -207,7 +207,7 @@ def stated_tolerance(statement: str) -> float | None:
     return None
 
 
-def tolerance_check_lacks(statement: str, check: Check) -> float | None:
+def tolerance_missing_in_check(statement: str, check: Check) -> float | None:
     """Return the error that a statement allows but its check forbids; ``None`` if no expected number has a fraction."""
     if not isinstance(check, CallTests | StdioTests) or (isinstance(check, StdioTests) and check.checker):
         return None
@@ -293,7 +293,7 @@ def tests_shown_in_statement(
     if any(test.function for test in tests):
         return [test for test in tests if _statement_shows_call(statement, test, parameters)]
     lines = [line.strip() for line in statement.split("\n")]
-    return [test for test in tests if _statement_shows_run(lines, test)]
+    return [test for test in tests if _statement_shows_io_example(lines, test)]
 
 
 def _statement_shows_call(statement: str, test: ContestTest, parameters: Sequence[str]) -> bool:
@@ -313,7 +313,7 @@ def _normalise_for_json(value: object) -> object:
     return [_normalise_for_json(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _statement_shows_run(lines: Sequence[str], test: ContestTest) -> bool:
+def _statement_shows_io_example(lines: Sequence[str], test: ContestTest) -> bool:
     """Return whether lines of a statement show the input and output of a test, each below its label."""
 
     def says(line: str, word: str) -> bool:

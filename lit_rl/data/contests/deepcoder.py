@@ -19,11 +19,11 @@ from lit_rl.data.contests.contest_tests import (
     build_contest_check,
     checker_from_row,
     decode_hidden_tests,
-    is_interactive,
+    is_interactive_problem,
     needs_checker,
     normalise_tests,
     tests_shown_in_statement,
-    tolerance_check_lacks,
+    tolerance_missing_in_check,
 )
 from lit_rl.data.examples_in_text import parameter_names
 from lit_rl.data.prompts import contest_prompt
@@ -198,7 +198,7 @@ class DeepCoder(TaskDataModule):
                     "program an answer passes only if it is the one output listed",
                     stacklevel=2,
                 )
-            denied = [(one, tolerance_check_lacks(one.fields["statement"], one.check)) for one in kept]
+            denied = [(one, tolerance_missing_in_check(one.fields["statement"], one.check)) for one in kept]
             strict = [f"{one.task_id} ({error:g})" for one, error in denied if error is not None]
             if strict:
                 warnings.warn(
@@ -225,12 +225,12 @@ class DeepCoder(TaskDataModule):
         metadata = row.json("metadata") if row.values.get("metadata") else {}
         own = replace(row, values={**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         try:
-            tests, public = _parse_all_and_public(row, metadata.get("func_name"))
+            tests, public = _parse_all_and_public_tests(row, metadata.get("func_name"))
         except MissingTextError:
             return _SkipReason.NULL
         if not question or not tests:
             return _SkipReason.EMPTY
-        if tests[0].function is None and (row.values.get("interaction_format") or is_interactive(question)):
+        if tests[0].function is None and (row.values.get("interaction_format") or is_interactive_problem(question)):
             return _SkipReason.DIALOGUE
         try:
             checker = checker_from_row(own.values, files)
@@ -247,7 +247,7 @@ class DeepCoder(TaskDataModule):
             timeout_seconds=self.test_timeout_seconds,
             in_class=in_class,
             compare=cast(Compare, own.text("compare", default=self.compare)),
-            tolerance=own.number_of("tolerance", default=self.tolerance),
+            tolerance=own.float_number("tolerance", default=self.tolerance),
             checker=checker,
         )
         prefix = CONTEST_IMPORTS if function else ""
@@ -290,7 +290,7 @@ def _parse_statement_and_messages(row: Row) -> tuple[str, tuple[Message, ...]]:
     return "\n".join(m["content"] for m in messages if m["role"] == "user"), messages
 
 
-def _parse_all_and_public(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
+def _parse_all_and_public_tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
     """Return all tests of a row, and the tests that the row itself calls public."""
     for name in _ALL_TESTS:
         if row.values.get(name):  # APPS has empty texts where a problem has no tests

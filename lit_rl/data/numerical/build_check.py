@@ -10,11 +10,13 @@ from typing import Annotated, ClassVar
 from lit_rl.errors import UsageError
 from lit_rl.execution.confinement.visible_files import is_inside
 from lit_rl.execution.interface import Check
-from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_dataclass
+from lit_rl.signature_check import PositiveInt, Seconds, ValueLimit, typed_dataclass
 
 StageWeights = Annotated[
     tuple[float, float, float, float],
-    Limit("numbers of at least 0 and not all 0", lambda weights: min(weights) >= 0 and 0 < sum(weights) < math.inf),
+    ValueLimit(
+        "numbers of at least 0 and not all 0", lambda weights: min(weights) >= 0 and 0 < sum(weights) < math.inf
+    ),
 ]
 
 

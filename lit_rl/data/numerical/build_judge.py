@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.data.numerical.build_check import BuildAndRun
-from lit_rl.data.numerical.plotfile import MAX_HEADER_LENGTH, MultiLevelField, field_similarity, read_field
+from lit_rl.data.numerical.plotfile import MAX_HEADER_LENGTH, MultiLevelField, field_similarity, read_plotfile_field
 from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run_boxed
 from lit_rl.execution.confinement.profile import untrusted_user_id
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
@@ -57,7 +57,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
         built = _reference_key(check)
         if built not in _references:
             _references[built] = _run_reference(check, temporary_folder)
-        masked = _masked_tree(check, temporary_folder)
+        masked = _masked_source_tree(check, temporary_folder)
     except BoxError as error:
         raise FaultyCheck(str(error)) from error
     for _ in range(2):
@@ -65,7 +65,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
             folder = _copy_tree(masked, temporary_folder)
             try:
                 # The masked tree lacks the lines: the completion goes before the line that followed them.
-                fill_lines(folder / check.file, check.first_line, check.first_line - 1, completion)
+                replace_lines_in_file(folder / check.file, check.first_line, check.first_line - 1, completion)
                 outcome = _run_stages(client, folder, check, _references[built])
             finally:
                 with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
@@ -80,7 +80,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
     return replace(outcome, wall_seconds=time.monotonic() - started)
 
 
-def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
+def replace_lines_in_file(path: Path, first: int, last: int, completion: str) -> None:
     """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts the completion."""
     if path.resolve() != path or not path.is_file():
         raise FaultyCheck(f"{path} is not a file of the tree, or is reached through a link")
@@ -163,24 +163,24 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
             _remove_tree(folder)
 
 
-def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
+def _masked_source_tree(check: BuildAndRun, temporary_folder: str) -> Path:
     """Return a copy of the tree without the masked lines, built as far as possible and kept until this worker ends."""
     key = (*_reference_key(check), check.file, check.first_line, check.last_line)
     if key not in _masked:
         folder = _copy_tree(Path(check.tree), temporary_folder)
         try:
-            fill_lines(folder / check.file, check.first_line, check.last_line, "")
+            replace_lines_in_file(folder / check.file, check.first_line, check.last_line, "")
             _run_build(folder, check, {"MAKEFLAGS": "k"})  # make continues after the file that may not compile
         except BaseException:
             _remove_tree(folder)  # the lines may still be there
             raise
         if not _masked:
-            atexit.register(_remove_masked_trees)
+            atexit.register(_remove_masked_source_trees)
         _masked[key] = folder
     return _masked[key]
 
 
-def _remove_masked_trees() -> None:
+def _remove_masked_source_trees() -> None:
     for folder in _masked.values():
         _remove_tree(folder)
     _masked.clear()
@@ -242,7 +242,7 @@ def _read_header(folder: Path) -> str:
 
 
 def _read_field(folder: Path, check: BuildAndRun) -> MultiLevelField:
-    return read_field(partial(_read_regular_file, folder), check.variable)
+    return read_plotfile_field(partial(_read_regular_file, folder), check.variable)
 
 
 def _read_regular_file(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:

@@ -22,7 +22,7 @@ SHIPPED_TREE = Path(__file__).resolve().parent / "finite_volume"
 
 
 @dataclass(frozen=True)
-class Gap:
+class CodeGap:
     """Lines that are masked.
 
     Args:
@@ -39,12 +39,12 @@ class Gap:
 
 
 SHIPPED_GAPS = (
-    Gap("euler.cpp", 9, 9, "velocity"),
-    Gap("euler.cpp", 29, 30, "flux"),
-    Gap("riemann.cpp", 9, 10, "wave_speeds"),
-    Gap("reconstruct.cpp", 9, 11, "limiter"),
-    Gap("step.cpp", 67, 68, "update"),
-    Gap("step.cpp", 48, 53, "face_flux"),
+    CodeGap("euler.cpp", 9, 9, "velocity"),
+    CodeGap("euler.cpp", 29, 30, "flux"),
+    CodeGap("riemann.cpp", 9, 10, "wave_speeds"),
+    CodeGap("reconstruct.cpp", 9, 11, "limiter"),
+    CodeGap("step.cpp", 67, 68, "update"),
+    CodeGap("step.cpp", 48, 53, "face_flux"),
 )
 """From trivial (a line like the one before it) to hard (six lines that swap the axes and swap them back)."""
 
@@ -81,7 +81,7 @@ class CodeCompletion(TaskDataModule):
     def __init__(
         self,
         tree: str | None = None,
-        places: list[Gap] | None = None,
+        places: list[CodeGap] | None = None,
         build: str = "make -j2",
         run: str = "./blast",
         outputs: list[str] | None = None,
@@ -120,8 +120,8 @@ class CodeCompletion(TaskDataModule):
     def load_problems(self, split: Split) -> list[Problem]:
         return [] if split == "train" else [self._build_problem(place) for place in self.places]
 
-    def _build_problem(self, place: Gap) -> Problem:
-        before, masked, after = split_file_at_gap(self.tree / place.file, place)
+    def _build_problem(self, place: CodeGap) -> Problem:
+        before, masked, after = split_file_at_code_gap(self.tree / place.file, place)
         if self.context_lines is not None:
             before, after = before[-self.context_lines :] if self.context_lines else [], after[: self.context_lines]
         lines: dict[str, Any] = {"file": place.file, "first_line": place.first_line, "last_line": place.last_line}
@@ -136,7 +136,7 @@ class CodeCompletion(TaskDataModule):
         )
 
 
-def split_file_at_gap(path: Path, place: Gap) -> tuple[list[str], list[str], list[str]]:
+def split_file_at_code_gap(path: Path, place: CodeGap) -> tuple[list[str], list[str], list[str]]:
     """Return the lines of a file before, in and after a place."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     first, last = place.first_line - 1, place.last_line

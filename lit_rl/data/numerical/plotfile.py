@@ -35,7 +35,7 @@ _CHUNK = 4096  # cells that are compared at a time
 
 
 @dataclass(frozen=True)
-class Box:
+class CellBox:
     """Cells from ``low`` to ``high``, both included, in each direction."""
 
     low: tuple[int, ...]
@@ -56,11 +56,11 @@ class MultiLevelField:
         values: per level and box, the cells, first direction fastest.
     """
 
-    boxes: tuple[tuple[Box, ...], ...]
+    boxes: tuple[tuple[CellBox, ...], ...]
     values: tuple[tuple[array.array[float], ...], ...]
 
 
-class _BudgetedFiles:
+class _BudgetedReader:
     """Files of a plotfile, read within one budget of bytes and boxes for all of its levels."""
 
     def __init__(self, read: ReadBytes, max_bytes: int) -> None:
@@ -81,18 +81,18 @@ class _BudgetedFiles:
         return content
 
 
-def read_field(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> MultiLevelField:
+def read_plotfile_field(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> MultiLevelField:
     """Read one variable of a plotfile, from at most ``max_bytes`` of texts and all levels together.
 
     An OSError, ValueError, LookupError or OverflowError means that the plotfile is broken.
     """
-    files = _BudgetedFiles(read, max_bytes)
-    names, levels = parse_header(files.read_text_file("Header", MAX_HEADER_LENGTH))
+    files = _BudgetedReader(read, max_bytes)
+    names, levels = parse_plotfile_header(files.read_text_file("Header", MAX_HEADER_LENGTH))
     found = [_read_level(files, path, names.index(name)) for path in levels]
     return MultiLevelField(tuple(boxes for boxes, _ in found), tuple(values for _, values in found))
 
 
-def parse_header(text: str) -> tuple[list[str], list[str]]:
+def parse_plotfile_header(text: str) -> tuple[list[str], list[str]]:
     """Return the names of the variables, and per level the path of its cells, such as ``Level_0/Cell``."""
     lines = text.split("\n")
     num_variables = int(lines[1])
@@ -105,8 +105,8 @@ def parse_header(text: str) -> tuple[list[str], list[str]]:
 
 
 def _read_level(
-    files: _BudgetedFiles, path: str, component: int
-) -> tuple[tuple[Box, ...], tuple[array.array[float], ...]]:
+    files: _BudgetedReader, path: str, component: int
+) -> tuple[tuple[CellBox, ...], tuple[array.array[float], ...]]:
     text = files.read_text_file(f"{path}_H", _MAX_LIST_LENGTH)
     # Boxes and arrays are counted before any is built.
     listed = [sum(1 for _ in pattern.finditer(text)) for pattern in (_BOX, _FAB_ON_DISK)]
@@ -121,7 +121,7 @@ def _read_level(
     )
 
 
-def _read_fab(files: _BudgetedFiles, path: str, offset: int, box: Box, component: int) -> array.array[float]:
+def _read_fab(files: _BudgetedReader, path: str, offset: int, box: CellBox, component: int) -> array.array[float]:
     # Outside the budget of bytes: there are at most as many such reads as boxes.
     head = _FAB.match(files.read(path, offset, _MAX_FAB_HEADER_LENGTH))
     found = head and _BOX.fullmatch(head[3].decode())
@@ -139,11 +139,11 @@ def _read_fab(files: _BudgetedFiles, path: str, offset: int, box: Box, component
     return cells
 
 
-def _parse_box(groups: Sequence[str]) -> Box:
+def _parse_box(groups: Sequence[str]) -> CellBox:
     low, high, kind = (tuple(int(part) for part in group.split(",")) for group in groups)
     if not len(low) == len(high) == len(kind) or any(b < a for a, b in zip(low, high, strict=True)):
         raise ValueError(f"a box has its low and high corners in the wrong order, or in different dimensions: {groups}")
-    return Box(low, high)
+    return CellBox(low, high)
 
 
 def field_similarity(found: MultiLevelField, reference: MultiLevelField) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from enum import StrEnum
 
-from lit_rl.data.robots.service_robot import RobotWithoutWorld, refuse
+from lit_rl.data.robots.service_robot import RobotBase, refuse_robot_call
 
 ROOMS = ("loc_a", "loc_b", "loc_c", "start_loc")
 PATIENCE = 15
@@ -38,7 +38,7 @@ _ACCEPTS = {
 }
 
 
-class InventedWorld(RobotWithoutWorld):
+class InventedWorld(RobotBase):
     """The robot in a world invented during the run, with the same eight functions as in a given world.
 
     Args:
@@ -61,7 +61,7 @@ class InventedWorld(RobotWithoutWorld):
         """Return whether a thing or person is in the room: as decided before, or otherwise by a fair coin."""
         name = _stripped_name("CheckEntity", entity)
         self._record("CheckEntity", name)
-        self._note_type(name, EntityType.OBJECT_OR_PERSON)
+        self._note_entity_type(name, EntityType.OBJECT_OR_PERSON)
         self._looks = self._looks + 1 if self._looks_at == self.location else 1
         self._looks_at = self.location
         here = (self.location, name)
@@ -76,17 +76,17 @@ class InventedWorld(RobotWithoutWorld):
         """Go to a place, known or not."""
         name = _stripped_name("GoTo", location)
         self.location = name
-        self._note_type(name, EntityType.LOCATION)
+        self._note_entity_type(name, EntityType.LOCATION)
         self._record("GoTo", name)
 
     def ask(self, person: str, question: str, options: list[str]) -> str:
         """Return one of the options at random; the person is then known to be here."""
         name, asked = person.strip(), _stripped_name("Ask", question)
         if not options or not all(isinstance(option, str) and option for option in options):
-            refuse("Ask", "the options must be texts that are not empty, at least one")
-        self._note_type(name, EntityType.PERSON)
+            refuse_robot_call("Ask", "the options must be texts that are not empty, at least one")
+        self._note_entity_type(name, EntityType.PERSON)
         if not self.present.setdefault((self.location, name), True):
-            refuse("Ask", f"{name!r} is not at {self.location!r}")
+            refuse_robot_call("Ask", f"{name!r} is not at {self.location!r}")
         self._record("Ask", asked, options)
         return self.rng.choice(options)
 
@@ -94,33 +94,33 @@ class InventedWorld(RobotWithoutWorld):
         """Take a thing unless it is known not to be here; whether another such thing is left is then unknown."""
         name = _stripped_name("Pick", obj)
         if self.holding is not None:
-            refuse("Pick", f"already holding {self.holding!r}")
+            refuse_robot_call("Pick", f"already holding {self.holding!r}")
         self.holding = name
-        self._note_type(name, EntityType.OBJECT)
+        self._note_entity_type(name, EntityType.OBJECT)
         if not self.present.get((self.location, name), True):
-            refuse("Pick", f"no {name!r} at {self.location!r}")
+            refuse_robot_call("Pick", f"no {name!r} at {self.location!r}")
         self.present.pop((self.location, name), None)
         self._record("Pick", name)
 
     def place(self, obj: str) -> None:
         name = _stripped_name("Place", obj)
         if self.holding != name:
-            refuse("Place", f"not holding {name!r} but {self.holding!r}")
+            refuse_robot_call("Place", f"not holding {name!r} but {self.holding!r}")
         self.holding = None
-        self._note_type(name, EntityType.OBJECT)
+        self._note_entity_type(name, EntityType.OBJECT)
         self.present[self.location, name] = True
         self._record("Place", name)
 
-    def _note_type(self, name: str, used_as: EntityType) -> None:
+    def _note_entity_type(self, name: str, used_as: EntityType) -> None:
         """Note the type at first use; refuse a use that contradicts it."""
         known = self.types.get(name, EntityType.OBJECT_OR_PERSON)
         if known is EntityType.OBJECT_OR_PERSON:
             known = self.types[name] = used_as
         if known not in _ACCEPTS[used_as]:
-            refuse("Type", f"{name!r} is used as {used_as}, but it is {known}")
+            refuse_robot_call("Type", f"{name!r} is used as {used_as}, but it is {known}")
 
 
 def _stripped_name(call: str, name: str) -> str:
     if not name.strip():
-        refuse(call, "an empty text")
+        refuse_robot_call(call, "an empty text")
     return name.strip()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from lit_rl.data.robots.robot_program import code_span
 from lit_rl.execution.interface import Check
 from lit_rl.execution.program import ExtractedProgram, Extraction, WantedProgram, program_in_span
-from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_dataclass
+from lit_rl.signature_check import PositiveInt, Seconds, ValueLimit, typed_dataclass
 
 
 class RobotCheck(Check):
@@ -47,7 +47,7 @@ class RobotWorlds(RobotCheck):
         timeout_seconds: CPU seconds for one world.
     """
 
-    tests: Annotated[tuple[RobotTest, ...], Limit("at least one", len, "every program would pass")]
+    tests: Annotated[tuple[RobotTest, ...], ValueLimit("at least one", len, "every program would pass")]
     timeout_seconds: Seconds = 1.0
 
     judged_by: ClassVar[str] = "lit_rl.data.robots.robot_judge:judge_robot_worlds"

@@ -39,7 +39,7 @@ class RobotArgumentError(RobotError, TypeError):
     """An argument has the wrong type; this is a robot error, too."""
 
 
-def refuse(call: str, reason: str) -> NoReturn:
+def refuse_robot_call(call: str, reason: str) -> NoReturn:
     """Refuse a call, which then has no effect."""
     raise RobotError(f"Robot{call}Error: {reason}")
 
@@ -51,7 +51,7 @@ class PlacedObject(str):
     """
 
 
-class RobotWithoutWorld:
+class RobotBase:
     """Parts that are the same in every world: place, hand and trace."""
 
     def __init__(self, location: str) -> None:
@@ -77,7 +77,7 @@ class RobotWithoutWorld:
             self.trace.append([kind, value1.strip(), None if value2 is None else list(value2)])
 
 
-class ServiceRobot(RobotWithoutWorld):
+class ServiceRobot(RobotBase):
     """One world and the robot in it, made anew for every run.
 
     Args:
@@ -116,7 +116,7 @@ class ServiceRobot(RobotWithoutWorld):
         }
         people = [one for agents in self.agents.values() for one in agents]
         for pattern in chain(self.locations, *self.objects.values(), *([name, *said] for name, said in people)):
-            compile_search(pattern)
+            compile_search_pattern(pattern)
 
     def get_all_rooms(self) -> list[str]:
         """Return all rooms, in the world's order."""
@@ -135,7 +135,7 @@ class ServiceRobot(RobotWithoutWorld):
             if matches_stored_pattern(room, location):
                 self.location = room
                 return
-        refuse("GoTo", f"no room matches {location!r}")
+        refuse_robot_call("GoTo", f"no room matches {location!r}")
 
     def ask(self, person: str, question: str, options: list[Any]) -> Any:
         """Return the option of the first person of that name whose answer fits an option.
@@ -148,20 +148,20 @@ class ServiceRobot(RobotWithoutWorld):
             if not matches_stored_pattern(name, person):
                 continue
             if not answers:
-                refuse("Ask", f"{person!r} has no answers")
+                refuse_robot_call("Ask", f"{person!r} has no answers")
             answer = answers.pop(0) if len(answers) > 1 else answers[0]
             for chosen in _matching_options(answer, question, options):
                 return chosen  # plain data, a string in all but odd programs
-        refuse("Ask", f"nobody at {self.location!r} called {person!r} answers with an option")
+        refuse_robot_call("Ask", f"nobody at {self.location!r} called {person!r} answers with an option")
 
     def pick(self, obj: str) -> None:
         """Take the first thing here whose label is found in ``obj``."""
         if self.holding is not None:
-            refuse("Pick", f"already holding {self.holding!r}")
+            refuse_robot_call("Pick", f"already holding {self.holding!r}")
         labels = self.objects.get(self.location, [])
         index = next((i for i, label in enumerate(labels) if matches_stored_pattern(label, obj)), None)
         if index is None:
-            refuse("Pick", f"no {obj!r} at {self.location!r}")
+            refuse_robot_call("Pick", f"no {obj!r} at {self.location!r}")
         del labels[index]
         self.holding = obj
         self._record("Pick", obj)
@@ -169,7 +169,7 @@ class ServiceRobot(RobotWithoutWorld):
     def place(self, obj: str) -> None:
         """Put down the held thing; it then has the label that the program used."""
         if obj != self.holding:
-            refuse("Place", f"not holding {obj!r}")
+            refuse_robot_call("Place", f"not holding {obj!r}")
         self.objects.setdefault(self.location, []).append(PlacedObject(obj))
         self.holding = None
         self._record("Place", obj)
@@ -182,7 +182,7 @@ def matches_stored_pattern(stored: str, text: object) -> bool:
     """Return whether the text matches the stored regular expression, or contains the text of a placed thing."""
     if isinstance(stored, PlacedObject):
         return stored.lower() in str(text).lower()
-    return compile_search(stored).search(str(text)) is not None
+    return compile_search_pattern(stored).search(str(text)) is not None
 
 
 def refuse_unusable_arguments(function: str, arguments: Mapping[str, Any]) -> None:
@@ -193,7 +193,7 @@ def refuse_unusable_arguments(function: str, arguments: Mapping[str, Any]) -> No
             error = f"Robot{EVENTS[function]}Error: {name} must be a {kind.__name__}, got {type(value).__name__}"
             raise RobotArgumentError(error)
         if (len(value) if kind is str else sum(len(str(option)) + 1 for option in value)) > MAX_TEXT_CHARS:
-            refuse(EVENTS[function], f"{name} has more than {MAX_TEXT_CHARS} characters")
+            refuse_robot_call(EVENTS[function], f"{name} has more than {MAX_TEXT_CHARS} characters")
 
 
 def _matching_options(answer: str, question: str, options: list[Any]) -> list[Any]:
@@ -206,7 +206,7 @@ def _matching_options(answer: str, question: str, options: list[Any]) -> list[An
 
 
 @lru_cache(maxsize=4096)
-def compile_search(pattern: str) -> re.Pattern[str]:
+def compile_search_pattern(pattern: str) -> re.Pattern[str]:
     """Return the compiled pattern for ``search``, ignoring case.
 
     A leading ``.*`` says nothing in a search, but makes the time quadratic in the length of a text that a

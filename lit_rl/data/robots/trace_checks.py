@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lit_rl.data.robots.service_robot import EVENTS, compile_search
+from lit_rl.data.robots.service_robot import EVENTS, compile_search_pattern
 
 KINDS = tuple(EVENTS.values())
 
@@ -56,7 +56,7 @@ def compile_formula(check: Any) -> Callable[[_Trace], bool]:
         return lambda trace: not inner(trace)
     if operator == "exists":
         term, event = arguments
-        part, matches = _compile_term(term), _compile_event(event)
+        part, matches = _compile_trace_part(term), _compile_event(event)
         return lambda trace: any(map(matches, part(trace)))
     if operator == "precedes":
         term, first, second = arguments
@@ -69,7 +69,7 @@ def compile_formula(check: Any) -> Callable[[_Trace], bool]:
     if operator == "act_at_any_visit":
         term, place, event = arguments
         part, arrives, leaves, acts = (
-            _compile_term(term),
+            _compile_trace_part(term),
             _compile_event(["GoTo", place]),
             _compile_event(_departure_pattern(place)),
             _compile_event(event),
@@ -102,13 +102,13 @@ def _departure_pattern(place: str) -> list[str]:
     return ["GoTo", rf"^(?!.*\b{place}\b).*$"]
 
 
-def _compile_term(term: Any) -> Callable[[_Trace], _Trace]:
+def _compile_trace_part(term: Any) -> Callable[[_Trace], _Trace]:
     """Return a function from a trace to its part strictly before or after a match, or to all if nothing matches."""
     if term == "trace":
         return lambda trace: trace
     name, inner, event = term
     of_first, is_after = _CUTS[name]
-    part, matches = _compile_term(inner), _compile_event(event)
+    part, matches = _compile_trace_part(inner), _compile_event(event)
 
     def cut(trace: _Trace) -> _Trace:
         trace = part(trace)
@@ -125,7 +125,7 @@ def _compile_event(event: Any) -> _Matches:
     """Return the function that says whether an element of a trace matches an event pattern."""
     if len(event) not in (2, 3) or event[0] not in KINDS:
         raise ValueError(f"an event is [kind, pattern] or ['Ask', pattern, option_pattern], got {event!r}")
-    text, *option = map(compile_search, event[1:])
+    text, *option = map(compile_search_pattern, event[1:])
 
     def matches(element: Sequence[Any]) -> bool:
         kind, value1, value2 = element

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
+from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of_toy_problem
 from lit_rl.math.masking import end_column_per_row
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
@@ -36,7 +36,7 @@ class NumberCodec(Codec):
         self._reads = reads
 
     def encode(self, problem: Problem) -> Numbers:
-        return numbers_of(problem)
+        return numbers_of_toy_problem(problem)
 
     def accepts_problem(self, problem: Problem) -> bool:
         numbers = problem.check.numbers

@@ -8,13 +8,13 @@ from typing import Literal
 import torch
 
 from lit_rl.data.toys.toy_models import distances_to_goal
-from lit_rl.data.toys.toy_tasks import numbers_of, sort_distance, sort_inclusion_ordering
+from lit_rl.data.toys.toy_tasks import count_sorted_positions, numbers_of_toy_problem, sort_inclusion_ordering
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 SortingKind = Literal["sort_distance", "sort_inclusion_ordering"]
 _SORTING: Mapping[str, Callable[[Sequence[int], Sequence[int]], int]] = {
-    "sort_distance": sort_distance,
+    "sort_distance": count_sorted_positions,
     "sort_inclusion_ordering": sort_inclusion_ordering,
 }
 
@@ -36,12 +36,12 @@ class SortingReward(RewardTerm):
         self.kind = kind
 
     def check_problem(self, problem: Problem) -> None:
-        numbers_of(problem)
+        numbers_of_toy_problem(problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         reward = _SORTING[self.kind]
         return [
-            TermScore(float(reward(numbers_of(problem), ids)))
+            TermScore(float(reward(numbers_of_toy_problem(problem), ids)))
             for problem, ids in zip(completions.problems, last_turn_ids(completions), strict=True)
         ]
 
@@ -56,7 +56,7 @@ class CorridorReward(RewardTerm):
         scores = []
         walks = zip(completions.problems, last_turn_ids(completions), completions.token_byte_spans, strict=True)
         for problem, actions, spans in walks:
-            walk = torch.tensor([numbers_of(problem)]), torch.tensor([[*actions, 0]])
+            walk = torch.tensor([numbers_of_toy_problem(problem)]), torch.tensor([[*actions, 0]])
             distances = distances_to_goal(*walk)[0].tolist()
             if 0 not in distances:
                 scores.append(TermScore(0.0))

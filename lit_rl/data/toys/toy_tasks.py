@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Unpack
 
-from lit_rl.data.task import Split, TaskDataModule, WholeBatchOptions
+from lit_rl.data.task import Split, TaskDataModule, TaskOptionsNoBatchSize
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
 
@@ -21,17 +21,17 @@ STAY_AWAY, APPROACH = 0, 1
 """The two actions in the corridor."""
 
 
-def numbers_of(problem: Problem) -> tuple[int, ...]:
+def numbers_of_toy_problem(problem: Problem) -> tuple[int, ...]:
     """Return the numbers of a toy problem."""
     assert problem.check.numbers is not None
     return problem.check.numbers
 
 
-def sort_distance(prompt: Sequence[int], response: Sequence[int]) -> int:
+def count_sorted_positions(prompt: Sequence[int], response: Sequence[int]) -> int:
     """Return the number of positions where the response equals the sorted prompt; missing positions count as wrong.
 
     Example:
-        >>> sort_distance([3, 1, 0, 2], [0, 3, 1, 2])
+        >>> count_sorted_positions([3, 1, 0, 2], [0, 3, 1, 2])
         1
     """
     return sum(ours == right for ours, right in zip(response, sorted(prompt), strict=False))
@@ -40,7 +40,7 @@ def sort_distance(prompt: Sequence[int], response: Sequence[int]) -> int:
 def sort_inclusion_ordering(prompt: Sequence[int], response: Sequence[int]) -> int:
     """Give one point for each prompt number that occurs in the response, and one for each ordered pair of neighbours.
 
-    This gives more partial credit than :func:`sort_distance`: 0 to 2n - 1 for a response of n numbers.
+    This gives more partial credit than :func:`count_sorted_positions`: 0 to 2n - 1 for a response of n numbers.
 
     Example:
         >>> sort_inclusion_ordering([3, 1, 0, 2], [0, 3, 1, 2])
@@ -73,7 +73,7 @@ class Corridor(TaskDataModule):
         starts: list[int] | None = None,
         *,
         batch_size: int | None = None,
-        **options: Unpack[WholeBatchOptions],
+        **options: Unpack[TaskOptionsNoBatchSize],
     ) -> None:
         chosen = list(range(1, num_cells + 1)) if starts is None else list(starts)
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
@@ -122,7 +122,7 @@ class Sorting(TaskDataModule):
         prompts: list[list[int]] | None = None,
         *,
         batch_size: int | None = None,
-        **options: Unpack[WholeBatchOptions],
+        **options: Unpack[TaskOptionsNoBatchSize],
     ) -> None:
         chosen = [tuple(prompt) for prompt in (LECTURE_PROMPTS if prompts is None else prompts)]
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)

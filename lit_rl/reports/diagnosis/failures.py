@@ -98,10 +98,10 @@ def rows_ended_by_stop(rollout: Rollout) -> list[int]:
 
 def rows_cut_by_stop(rollout: Rollout) -> list[int]:
     """Return the rows that a stop string ended and whose program breaks off there or, if needed, is missing."""
-    return [row for row in rows_ended_by_stop(rollout) if _breaks_off(rollout.judgements[row])]
+    return [row for row in rows_ended_by_stop(rollout) if _is_program_cut_off(rollout.judgements[row])]
 
 
-def _breaks_off(judgement: Judgement) -> bool:
+def _is_program_cut_off(judgement: Judgement) -> bool:
     outcome, program = judgement.outcome, judgement.program
     if outcome.verdict is not Verdict.SYNTAX_ERROR or program is None:
         return outcome.verdict is Verdict.NO_PROGRAM and judgement.problem.check.runs_program

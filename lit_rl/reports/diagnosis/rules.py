@@ -131,7 +131,7 @@ def sampler_gap(metrics: MetricHistory, last: LastRollout, settings: RunSettings
         return ""
     began = metrics.first_metrics.get(_GAP, gap)
     dropout = f", dropout ({', '.join(settings.dropout)})" if settings.dropout else ""
-    cause = _cause_of_gap(last) or (
+    cause = _cause_of_sampler_gap(last) or (
         f"they agreed in the first rollout ({began:.2g} nats), so likely {reach}, whatever version is reported"
         if began < 0.1 * gap
         else f"likely another temperature, filter or dtype in the engine (trainer: {settings.precision}){dropout}, "
@@ -143,7 +143,7 @@ def sampler_gap(metrics: MetricHistory, last: LastRollout, settings: RunSettings
     )
 
 
-def _cause_of_gap(last: LastRollout) -> str:
+def _cause_of_sampler_gap(last: LastRollout) -> str:
     """Return the cause that explains nine tenths of the gap between sampler and trainer; empty if none does."""
     rows = last.rollout.completions
     sampler, mask = rows.sampler_logprobs.double(), rows.completion_mask
@@ -295,7 +295,7 @@ def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -
         meaning = "the policy unlearns, or problems are harder now"
     else:
         return ""
-    return f"{format_diagnosis(measured, meaning, *_causes_of_drift(metrics, settings))}\n{_longest_prompt(last)}"
+    return f"{format_diagnosis(measured, meaning, *_causes_of_drift(metrics, settings))}\n{_longest_completions(last)}"
 
 
 def entropy_collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
@@ -354,12 +354,12 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
         first, second = _causes_of_drift(metrics, settings)
     elif last.runs_programs and (all_equal or none > 0.9 * flat):
         meaning, advice = commonest_failure_and_advice(last, settings)
-        return f"{measured}: {meaning}; {advice}\n{_longest_prompt(last)}"
+        return f"{measured}: {meaning}; {advice}\n{_longest_completions(last)}"
     else:
         meaning = "every answer is worth the same"
         first = ("the reward ignores what differs, or the problems have the wrong difficulty", settings.show)
         second = ("too few completions per problem", f"{settings.fit} --model.sampling.num_samples 16")
-    return f"{format_diagnosis(measured, meaning, first, second)}\n{_longest_prompt(last)}"
+    return f"{format_diagnosis(measured, meaning, first, second)}\n{_longest_completions(last)}"
 
 
 def format_falling(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
@@ -427,7 +427,7 @@ def _causes_of_drift(metrics: MetricHistory, settings: RunSettings) -> tuple[tup
     return settings.smaller_rate_hint(metrics.learning_rate), other
 
 
-def _longest_prompt(last: LastRollout) -> str:
+def _longest_completions(last: LastRollout) -> str:
     return _top_completions(last, [len(text) for text in last.rollout.completions.texts])
 
 

@@ -25,7 +25,7 @@ class CurveGroup(NamedTuple):
     curves: Sequence[Curve]
 
 
-class Shape(NamedTuple):
+class PanelShape(NamedTuple):
     """A path of a panel: ``band`` and ``area`` are filled, ``line`` is not; dots are places with tooltips."""
 
     kind: str
@@ -35,7 +35,7 @@ class Shape(NamedTuple):
     dots: Sequence[tuple[str, str, str]] = ()
 
 
-class Panel(NamedTuple):
+class ChartPanel(NamedTuple):
     """A panel: its shapes, the names of its axes, and their ticks, each a position and a label."""
 
     title: str
@@ -43,7 +43,7 @@ class Panel(NamedTuple):
     y_name: str
     rows: Sequence[tuple[str, str]]
     columns: Sequence[tuple[str, str]]
-    shapes: Sequence[Shape]
+    shapes: Sequence[PanelShape]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class AxisScale:
         return f"{self.start + (value - self.low) / span * (self.end - self.start):.1f}"
 
 
-def mean_and_band_panel(title: str, lines: Sequence[CurveGroup], clock: str) -> Panel:
+def mean_and_band_panel(title: str, lines: Sequence[CurveGroup], clock: str) -> ChartPanel:
     """Return a panel with the mean of each group's curves, and a band from the lowest to the highest curve."""
     x, y = _axis_scales([point for line in lines for curve in line.curves for point in curve])
     shapes = []
@@ -69,15 +69,17 @@ def mean_and_band_panel(title: str, lines: Sequence[CurveGroup], clock: str) -> 
         points, dots = min_mean_max_by_count(line.curves), []
         if len(line.curves) > 1:
             outline = [(n, high) for n, _, _, high in points] + [(n, low) for n, low, _, _ in reversed(points)]
-            shapes.append(Shape("band", line.colour, f"{_curve_path(outline, x, y)}Z"))
+            shapes.append(PanelShape("band", line.colour, f"{_curve_path(outline, x, y)}Z"))
         for n, low, middle, high in points if len(points) <= _MAX_DOTS else ():
             several = f" ({format_number(low, 3)} to {format_number(high, 3)})" if len(line.curves) > 1 else ""
             dots.append((x(n), y(middle), f"{line.label}\n{clock} {n}: {format_number(middle, 3)}{several}"))
-        shapes.append(Shape("line", line.colour, _curve_path([(n, mean) for n, _, mean, _ in points], x, y), dots=dots))
+        shapes.append(
+            PanelShape("line", line.colour, _curve_path([(n, mean) for n, _, mean, _ in points], x, y), dots=dots)
+        )
     return _draw_panel(title, clock, title.rpartition("/")[2].replace("_", " "), shapes, x, y)
 
 
-def stacked_areas_panel(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str], clock: str) -> Panel:
+def stacked_areas_panel(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str], clock: str) -> ChartPanel:
     """Return a panel with shares that add up to one, on top of each other."""
     counts = sorted({count for curve in shares.values() for count, _ in curve})
     x, y = _axis_scales([(count, 0.0) for count in counts], low=0.0, high=1.0)
@@ -86,7 +88,7 @@ def stacked_areas_panel(title: str, shares: Mapping[str, Curve], colours: Mappin
         values = dict(curve)
         top = {count: floor[count] + values.get(count, 0.0) for count in counts}
         outline = [(n, top[n]) for n in counts] + [(n, floor[n]) for n in reversed(counts)]
-        shapes.append(Shape("area", colours[name], f"{_curve_path(outline, x, y)}Z", name))
+        shapes.append(PanelShape("area", colours[name], f"{_curve_path(outline, x, y)}Z", name))
         floor = top
     return _draw_panel(title, clock, "share of rows", shapes, x, y)
 
@@ -124,7 +126,9 @@ def _curve_path(points: Sequence[tuple[int, float]], x: AxisScale, y: AxisScale)
     return "M" + "L".join(f"{x(n)},{y(value)}" for n, value in points) if points else "M0,0"
 
 
-def _draw_panel(title: str, x_name: str, y_name: str, shapes: Sequence[Shape], x: AxisScale, y: AxisScale) -> Panel:
+def _draw_panel(
+    title: str, x_name: str, y_name: str, shapes: Sequence[PanelShape], x: AxisScale, y: AxisScale
+) -> ChartPanel:
     rows = [(y(value), format_number(value, 3)) for value in axis_ticks(y.low, y.high)]
     columns = [(x(value), f"{value:,.0f}") for value in axis_ticks(x.low, x.high) if value == int(value)]
-    return Panel(title, x_name, y_name, rows, columns, shapes)
+    return ChartPanel(title, x_name, y_name, rows, columns, shapes)

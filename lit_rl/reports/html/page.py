@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from lit_rl.reports.html.charts import COLOURS, FRAME, CurveGroup, Panel, mean_and_band_panel, stacked_areas_panel
+from lit_rl.reports.html.charts import COLOURS, FRAME, ChartPanel, CurveGroup, mean_and_band_panel, stacked_areas_panel
 from lit_rl.reports.improvement import format_with_interval, learning_verdict, validation_changes
 from lit_rl.reports.runs import Run, group_by_settings
 from lit_rl.run_files.records import Curve, RecordedRollout, RecordedRow
@@ -57,14 +57,14 @@ _VERDICT_COLOURS = {
 }
 
 
-def write_page(runs: Sequence[Run], file: str | Path, metrics: Sequence[str] | None = None) -> None:
+def write_html_report(runs: Sequence[Run], file: str | Path, metrics: Sequence[str] | None = None) -> None:
     """Write the report."""
     path = Path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render_page(runs, metrics), "utf-8", "replace")
+    path.write_text(render_html_report(runs, metrics), "utf-8", "replace")
 
 
-def render_page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
+def render_html_report(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
     """Return the page as text."""
     templates = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -95,7 +95,7 @@ def render_page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> st
                     "name": run.name,
                     "recorded": run.num_recorded,
                     "judged": run.name in shares,
-                    "rollouts": [_rollout_data(one) for one in run.shown],
+                    "rollouts": [_rollout_page_data(one) for one in run.shown],
                 }
                 for run in runs
                 if run.shown
@@ -156,7 +156,7 @@ def _curve_panels(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[st
     clocks = {run.clock for run in runs}
     clock = clocks.pop() if len(clocks) == 1 else "step"
 
-    def panel(name: str) -> Panel:
+    def panel(name: str) -> ChartPanel:
         found = {label: [run.curves[name] for run in alike if name in run.curves] for label, alike in groups.items()}
         return mean_and_band_panel(
             name, [CurveGroup(label, colours[label], curves) for label, curves in found.items() if curves], clock
@@ -182,20 +182,20 @@ def _ending_shares(run: Run) -> list[tuple[str, tuple[float, ...]]]:
 # -- rollouts -------------------------------------------------------------------------------------------------
 
 
-def _rollout_data(rollout: RecordedRollout) -> dict[str, Any]:
+def _rollout_page_data(rollout: RecordedRollout) -> dict[str, Any]:
     groups = [rollout.rows_of_group(number) for number in sorted({row.group for row in rollout.rows})]
     return {
         "number": rollout.number,
         "rows": rollout.num_rows,
         "seconds": dict(rollout.seconds),
         "groups": [
-            {"task": rows[0].task_id, "prompt": rows[0].prompt_text, "rows": [_row_data(row) for row in rows]}
+            {"task": rows[0].task_id, "prompt": rows[0].prompt_text, "rows": [_row_page_data(row) for row in rows]}
             for rows in groups
         ],
     }
 
 
-def _row_data(row: RecordedRow) -> dict[str, Any]:
+def _row_page_data(row: RecordedRow) -> dict[str, Any]:
     values = {kind: token_values_by_column(row, kind) for kind in KINDS}
     return {
         "row": row.row,
