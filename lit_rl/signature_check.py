@@ -199,7 +199,7 @@ def check_and_convert(value: Any, hint: Any, path: str, *, config: bool = False,
             remedies += mismatch.args
         except UsageError as error:
             reasons.append(error)
-    if reasons and not any(remedies):
+    if reasons and (not any(remedies) or any(str(one).startswith(f"{path}.") for one in reasons)):
         raise max(reasons, key=lambda one: len(str(getattr(one, "key", path))))
     expected = " or ".join(dict.fromkeys(map(_describe_annotation, kinds)))
     raise ArgumentError(path, expected, short_repr(value), next(filter(None, remedies), ""))
@@ -253,10 +253,10 @@ def _convert_to_type(value: Any, kind: Any, path: str, config: bool, default: An
         if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
             return str(value).removeprefix("torch.")
         if isinstance(value, str | PathLike):
-            return value
+            return value if isinstance(value, str) else str(value)
     elif kind in (int, float):
         if isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool) and value == value:
-            return value
+            return value if isinstance(value, int | float) else kind(value)  # NumPy's numbers
         if config and isinstance(value, str) and _WRITTEN[kind].fullmatch(value):
             return value
         if isinstance(value, str) and value.strip("+-").replace(".", "", 1).isdigit():
@@ -437,8 +437,11 @@ def _check_factory_config(value: Any, kind: Any, path: str) -> Any:
     taken, made = get_args(kind) or ((), Any)
     homes = [one for one in union_members(made) if isinstance(one, type) and one is not NoneType]
     described = {"class_path": value} if isinstance(value, str) else value
-    if not homes or not isinstance(described, Mapping) or "class_path" not in described:
+    if not homes or not isinstance(described, Mapping):
         return value
+    if "class_path" not in described:
+        abstract = next((home for home in homes if inspect.isabstract(home)), None)
+        return _check_class_config(described, abstract, path, None) if abstract else value
     found, reasons = None, []
     for home in homes:
         try:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -55,6 +56,8 @@ class Raises(RewardTerm):
     def score(self, completions, judgements): return {}["missing"]
 class Empty(TaskDataModule):
     def load_problems(self, split): return []
+class Unset(Empty):
+    def __init__(self, path: str = ""): self.path = path
 """
 FILES = {
     "section.yaml": "modle:\n  class_path: GRPO\n",
@@ -69,6 +72,9 @@ FILES = {
     "own_things.py": OWN,
     "importing.py": "x = 1\nimport no_such_package\n",
     "rows.jsonl": '{"task_id": 1}\n',
+    "list.jsonl": '[\n  {"task_id": 1}\n]\n',
+    "none.jsonl": '{"prompt": "p", "completion": "c"}\n',
+    "single.yaml": "trainer:\n  callbacks: {class_path: Checkpointing, init_args: {every_rollouts: 5}}\n",
 }
 
 COMMANDS = {
@@ -115,6 +121,10 @@ COMMANDS = {
     # combinations
     "--model.sandbox null": "has no sandbox",
     "--data own_things.Empty": "nothing to fit",
+    "--data own_things.Unset": "call super().__init__(**options) in Unset.__init__",
+    "--config single.yaml": "Checkpointing; did you mean every_n_rollouts",
+    "--data CompletionFile --data.path none.jsonl": "holds no completions: give a file that CompletionWriter wrote",
+    "--data MBPP --data.path list.jsonl": "name the file .json",
     "test --config base.yaml": "has no test problems",
     "--trainer.precision 16-mixed": "use bf16-mixed or 32-true",
     "--trainer.accelerator cuda": "CUDAAccelerator",
@@ -230,6 +240,23 @@ def test_a_number_in_quotes_is_a_number(folder: Path) -> None:
     words = ["fit", f"--config={folder / 'base.yaml'}", f"--config={folder / 'quoted.yaml'}"]
     words = check_and_expand_configs(words, {"model": PolicyModule, "data": Task}, Trainer)
     assert Cli(words[1:], run=False).model.max_rollouts == 2
+
+
+def test_arguments_without_a_class_are_refused_with_the_name_of_their_setting() -> None:
+    hint = constructor_parameters(GRPO)["sandbox"].annotation
+    with pytest.raises(
+        ArgumentError, match=r"model.sandbox: expected a class, got \{'num_workers': 1\}; give class_path"
+    ):
+        check_and_convert({"num_workers": 1}, hint, "model.sandbox", config=True)
+    sandbox = {"class_path": "Sandbox", "num_workers": 1}
+    assert check_and_convert(sandbox, hint, "model.sandbox", config=True)["num_workers"] == 1
+
+
+def test_paths_and_numbers_of_numpy_become_text_and_numbers_of_python() -> None:
+    sampling = Sampling(num_samples=np.int64(3), temperature=np.float32(0.5))
+    assert [type(one) for one in (sampling.num_samples, sampling.temperature)] == [int, float]
+    assert (sampling.num_samples, sampling.temperature) == (3, 0.5)
+    assert check_and_convert(Path("a") / "b", str, "run_dir") == "a/b"
 
 
 def test_a_generator_of_problems_is_a_list() -> None:

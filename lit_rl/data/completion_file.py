@@ -59,9 +59,9 @@ class CompletionFile(TaskDataModule):
             if row.tokens and (self.keep == "all" or row.verdict == "passed"):  # rows without tokens were cut
                 kept.setdefault((row.task_id, *(turn.text for turn in row.turns)), row)
         if not kept:
-            raise UsageError(
-                f"{self.path}: none of its {len(rows)} completions can be kept ({self.keep}): sample more, or keep: all"
-            )
+            none_kept = f"none of its {len(rows)} completions can be kept ({self.keep}): sample more, or set keep: all"
+            no_rows = "holds no completions: give a file that CompletionWriter wrote (run lit-rl predict)"
+            raise UsageError(f"{self.path}: {none_kept if rows else no_rows}")
         tokens = sum(row.num_tokens for row in rows)
         rank_zero_info(
             f"{self.path}: {len(kept)} distinct completions kept ({self.keep}) of {len(rows)}; {tokens} sampled tokens"

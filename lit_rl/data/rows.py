@@ -227,7 +227,9 @@ def _read_json(path: Path) -> _RawRows:
                 try:
                     values = json.loads(line)
                 except ValueError as fault:
-                    raise _row_error(str(path), number, f"broken JSON ({fault})") from None
+                    whole_list = ("begins a JSON list of all rows: name the file .json", "")
+                    reason = whole_list if line.strip() == "[" else (f"broken JSON ({fault})", REMEDY)
+                    raise _row_error(str(path), number, *reason) from None
                 yield str(path), number, values
             return
         rows = json.load(file)

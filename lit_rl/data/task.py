@@ -108,6 +108,8 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     @typed_arguments
     def problems(self, split: Split) -> list[Problem]:
         """Return the problems of a split: loaded once, without problems that do not fit, cut to the maximum number."""
+        if not hasattr(self, "_problems"):
+            raise UsageError(f"call super().__init__(**options) in {type(self).__name__}.__init__")
         if split not in self._problems:
             limit = self.max_train_problems if split == "train" else self.max_validation_problems
             loaded = self._load_once(split)

@@ -479,6 +479,12 @@ class RolloutModule(PolicyModule):
 
     def configure_model(self) -> None:
         super().configure_model()
+        positions, wanted = self.policy.codec.max_positions, self.sampling.max_tokens
+        if wanted >= positions:
+            rank_zero_warn(
+                f"sampling.max_tokens is {wanted}, but the policy has {positions} positions, which include the prompt: "
+                "lower sampling.max_tokens"
+            )
         self.logprobs.create_reference_if_needed(needed=self.reads_reference)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

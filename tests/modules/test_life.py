@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -136,6 +137,18 @@ def test_validation_has_the_token_limit_of_training_unless_it_has_its_own(make_m
     sampling, own = Sampling(num_samples=4, max_tokens=7), Sampling(temperature=0.5, max_tokens=9)
     assert make_module(sampling=sampling).validation_sampling == {"greedy": Sampling(temperature=0.0, max_tokens=7)}
     assert make_module(sampling=sampling, validation_sampling={"own": own}).validation_sampling == {"own": own}
+
+
+@pytest.mark.parametrize("beyond", [0, -1])
+def test_a_token_limit_beyond_the_policys_positions_is_said(make_module: Make, tmp_path: Path, beyond: int) -> None:
+    module = make_module(max_rollouts=1)
+    module.policy.load()
+    module.sampling = replace(module.sampling, max_tokens=module.policy.codec.max_positions + beyond)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(module, tmp_path)
+    said = [str(one.message) for one in caught if "positions" in str(one.message)]
+    assert len(said) == (beyond == 0) and all("lower sampling.max_tokens" in one for one in said)
 
 
 def test_load_from_checkpoint_gives_the_weights_of_the_checkpoint(make_module: Make, tmp_path: Path) -> None:
