@@ -174,7 +174,7 @@ def test_a_checkpoint_that_is_not_there_is_one_line(
     config = sorting()
     del config["trainer"]["callbacks"][1]
     error = one_line(f"validate --config {write(config)} --ckpt_path last", capsys)
-    assert "give a path or the folder of a run" in error
+    assert "give the path of a checkpoint or of a run's folder" in error
 
 
 def test_python_takes_the_best_checkpoint_of_an_ended_run_and_says_which(

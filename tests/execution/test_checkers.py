@@ -179,13 +179,13 @@ sys.exit(int(word) != 1)
 
 
 BROKEN = {
-    "import sys; sys.exit(1)": "does not accept the expected output of case 1: it says ''",
-    "import sys; sys.exit('1 2 differ')": "it says '1 2 differ'",
+    "import sys; sys.exit(1)": "does not accept the expected output of case 1: the checker says ''",
+    "import sys; sys.exit('1 2 differ')": "the checker says '1 2 differ'",
     "import sys; sys.exit(3)": "exit code 3",
     "import no_such_module": "it ended with ModuleNotFoundError",
     "def": "it ended with SyntaxError",
     "while True: pass": "it ended as timed_out",
-    "import sys; print('points 0', file=sys.stderr); sys.exit(7)": "it says 'points 0'",
+    "import sys; print('points 0', file=sys.stderr); sys.exit(7)": "the checker says 'points 0'",
     # Right beside the answer of the first case only.
     "import sys; sys.exit(open(sys.argv[2]).read() != '1')": "does not accept the expected output of case 2",
 }
