@@ -52,7 +52,7 @@ class CompletionLog(pl.Callback, TypedArguments):
 def _log_completions(
     logger: Logger, name: str, rollout: Rollout, rows: Sequence[tuple[int, int]], decode: Decode, step: int
 ) -> None:
-    """Write rows with their numbers in their groups: one page per row for TensorBoard, one table for W&B."""
+    """Log ``rows``, pairs of (number in the group, row): one text per row for TensorBoard, one table for W&B."""
     cells = []
     for sample, row in rows:
         judgement, messages = rollout.judgements[row], conversation_messages(rollout.completions, row, decode)

@@ -145,7 +145,7 @@ def run_record_callbacks(trainer: Any) -> list[Any]:
 
 
 def gather_run_settings(trainer: Any, module: Any) -> RunSettings:
-    """Return the settings that rules compare and the commands that messages name; all ranks call this."""
+    """Return settings that the rules compare, and commands that messages name; all ranks call this."""
     logs, task, commands = trainer.log_dir, getattr(trainer, "datamodule", None), dict[str, str]()
     folder = next((one.folder or logs for one in run_record_callbacks(trainer)), None)
     if folder:
@@ -185,7 +185,7 @@ def gather_run_settings(trainer: Any, module: Any) -> RunSettings:
 def copy_some_weights(module: Any) -> Tensor:
     """Return [W] some of this rank's trained weights on the CPU, enough to see how far weights move.
 
-    They are of matrices if there are any: the weights of norms are about 1, and would hide how far others move.
+    The weights come from matrices if there are any: weights of norms are about 1, and would hide how far others move.
     """
     learning = [p for p in module.policy.parameters() if p.requires_grad]
     learning = [p for p in learning if p.ndim > 1] or learning

@@ -96,7 +96,7 @@ def layout_from_run(module: Any, strategy: Any, batch_size: int, gpus: int, gpus
     counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
     if not counted or not isinstance(module.policy, CausalLM):
         raise UsageError(
-            f"plan covers GRPO, REINFORCE and PPO on a CausalLM, got {type(module).__name__}: give such a configuration"
+            f"plan covers GRPO, REINFORCE and PPO on a CausalLM, got {type(module).__name__}: configure one of these"
         )
     if module.policy.quantization is not None and isinstance(strategy, FSDP2Strategy):
         raise UsageError(
@@ -149,8 +149,8 @@ def measure_update_costs(module: RolloutModule, strategy: Any, job: RunLayout, o
                 return _UpdateOnFakeTensors(module, job, strategy, on_cpu).measure_costs(parameters)
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
-            f"torch {torch.__version__} cannot run {error} on fake tensors (without memory), which this model needs: "
-            "update torch, or plan a dense model"
+            f"this model needs {error}, which torch {torch.__version__} cannot run on fake tensors (tensors without "
+            "memory): update torch, or plan a dense model"
         ) from None
 
 
@@ -372,7 +372,7 @@ class _UpdateOnFakeTensors:
 
 
 def make_longest_experience(job: RunLayout, number: int) -> Experience:
-    """Return experience of rows that are as long as allowed, with real numbers: these decide which operations run.
+    """Return experience of maximum length, with actual values, not fake tensors: values decide which operations run.
 
     The first prompt and the first completion are one token shorter than others that go through the model together with
     them, since attention that has to leave out padding keeps more in memory than attention without padding.

@@ -149,7 +149,7 @@ class RunningRow:
 
 
 class RunningBatch:
-    """Requests sampled side by side; each step samples one more token for each of them, or several on an accelerator.
+    """Requests sampled side by side; each step samples one more token per request, or several on an accelerator.
 
     Equal prompts of requests that start together are read once.
     """
@@ -188,7 +188,7 @@ class RunningBatch:
         self._joining += requests
 
     def step(self) -> list[Generation]:
-        """Sample one token for each row, or a few; return the answers of requests that ended with these tokens."""
+        """Sample one or a few tokens for each row; return the answers of requests that ended with these tokens."""
         read = [] if self._chosen is None else [self._decoding.decode_step(self._chosen)]
         if self._joining:
             read.append(self._prefill_new_requests())

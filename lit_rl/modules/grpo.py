@@ -71,7 +71,7 @@ class GRPO(RolloutModule):
                 "same effect in groups of equal rewards: set kl_in to loss, or the baseline's normalize to none"
             )
         if decouple_terms and self.objective.subtracts_kl_from_rewards:
-            raise UsageError("decouple_terms treats each term alone: remove kl_in: reward, which needs the sum")
+            raise UsageError("decouple_terms treats terms alone, but kl_in reward needs their sum: set kl_in to loss")
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         completions, valid = rollout.completions, rewards.valid

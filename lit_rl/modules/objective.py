@@ -96,7 +96,7 @@ class Objective:
         return replace(filled, correction=TruncatedWeights() if weigh else None)
 
     def refuse_uncorrected_penalty(self) -> None:
-        """Refuse a KL penalty of rewards that comes from an older sampler's log-probabilities and not the policy's."""
+        """Refuse a KL penalty in the reward that would use log-probabilities of older weights, not the policy's."""
         if self.subtracts_kl_from_rewards and self.correction is None:
             raise UsageError(
                 "objective.kl_in reward with rows of older weights needs a correction; without one, the sampler's KL "

@@ -445,7 +445,7 @@ class RolloutModule(PolicyModule):
     # -- life of a run -------------------------------------------------------------------------------------
 
     def on_fit_start(self) -> None:
-        """Report the correction for a sampler with other weights, if the user chose none."""
+        """Report the default correction for a sampler with other weights, if the user did not set one."""
         super().on_fit_start()
         if self._chose_correction and self.objective.correction is not None:
             rank_zero_info(

@@ -60,8 +60,8 @@ class UpdateConfig(Optimization):
     Args:
         epochs: passes over the experience of one rollout.
         minibatches: optimizer steps per pass; rows are dealt out at random.
-        microbatch_tokens: most tokens of a micro-batch, with padding and with a shared prompt counted once; a longer
-            row is a micro-batch of its own. With ``microbatch_size`` both limits apply.
+        microbatch_tokens: largest number of tokens in a micro-batch, padding included; a shared prompt counts once. A
+            longer row is a micro-batch of its own. With ``microbatch_size`` both limits apply.
         aggregate: how to average token losses, see :func:`lit_rl.math.masking.aggregate`.
         mask_truncated: leave completions cut by the token limit out of the loss (they stay in the baseline).
         max_kl: skip the rest of a rollout's updates once the policy is further than this from where the updates began

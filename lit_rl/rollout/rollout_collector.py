@@ -57,8 +57,8 @@ class RolloutConfig:
         engine: engine that samples; by default the trainer's own process.
         environment: answers the policy between turns; by default each problem gets one turn.
         sampler_check: comparison of the policy with an engine that holds its own weights; ``None`` for none.
-        staleness: 1, for slow programs, samples the next rollout while the programs of this one run, before training on
-            this one. That is off-policy: ``objective.correction: auto`` then weights the losses. 0 is on-policy.
+        staleness: 1 samples the next rollout while the present rollout's programs still run, before training on them;
+            use 1 if programs are slow. 1 is off-policy, so ``objective.correction: auto`` weights the losses; 0 is not.
         max_resamples: replace groups in which all programs passed, or none did, by groups of other training problems,
             at most this many times per rollout (DAPO's dynamic sampling); 0 keeps them.
         max_failures: largest share of infrastructure failures among a rollout's programs; a single failure is always

@@ -123,7 +123,7 @@ def draw_number_pairs(rng: Random, *edges: Arguments) -> list[Arguments]:
 
 
 def draw_list_containing(rng: Random, length: int, *members: int, low: int = -20, high: int = 120) -> list[int]:
-    """Draw a list in random order that holds the members."""
+    """Draw a list that holds the members, in random order."""
     drawn = [*members, *(rng.randint(low, high) for _ in range(length - len(members)))]
     rng.shuffle(drawn)
     return drawn
@@ -156,7 +156,7 @@ def draw_text_containing(rng: Random, letter: str, count: int) -> str:
 
 
 def draw_table_containing(rng: Random, *values: int) -> dict[str, int]:
-    """Draw a dictionary with the values, and one more value, under random words."""
+    """Draw a dictionary that holds the values and one more value, with random words as keys."""
     drawn = [*values, rng.randint(0, 120)]
     return dict(zip(rng.sample(WORDS, len(drawn)), drawn, strict=True))
 

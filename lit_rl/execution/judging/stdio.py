@@ -170,7 +170,7 @@ def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
 
 
 def _same_by_rule(printed: bytes, expected: bytes, check: StdioTests) -> bool:
-    """Compare as the check says: line by line, line by line with numbers by value, or token by token."""
+    """Compare as the check says: by lines, by lines whose numbers are compared by value, or by tokens."""
     if check.compare == "lines":
         return _all_match(BytesIO(printed), BytesIO(expected), lambda one, other: one.rstrip() == other.rstrip())
     if check.compare == "decimals":

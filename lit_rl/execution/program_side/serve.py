@@ -26,7 +26,7 @@ class ProgramRpcLink(RpcLink):
         self._in_place = in_place
 
     def encode_value(self, value: Any) -> Any:
-        """Return a value in its form between processes, or the reason why it cannot be carried."""
+        """Return ``value`` encoded for the link, or a tree with the reason why ``value`` cannot be carried."""
         try:
             return super().encode_value(value)
         except plain.NotCarried as error:

@@ -63,7 +63,7 @@ def dumps(value: Any) -> str:
 
 
 def dumps_or_reason(value: Any) -> str:
-    """Return ``value`` as a JSON text, or the reason why it cannot be carried, which ``loads`` raises."""
+    """Return ``value`` as a JSON text. If ``value`` cannot be carried, the text makes ``loads`` raise the reason."""
     try:
         return dumps(value)
     except NotCarried as error:

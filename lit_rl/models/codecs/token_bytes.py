@@ -70,7 +70,7 @@ def token_to_bytes(tokenizer: Any, index: int) -> bytes:
 class _TokenByteTable(dict[int, bytes]):
     """Table of the bytes of each id, filled on first use: a completion uses a small part of a large vocabulary.
 
-    ``single_bytes`` holds those of the ids met so far that are sentencepiece's single-byte tokens.
+    ``single_bytes`` holds the ids met so far that are sentencepiece's single-byte tokens.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -105,7 +105,7 @@ class _TokenByteTable(dict[int, bytes]):
         return token.encode()
 
     def decode_pieces(self, ids: Sequence[int], pieces: list[bytes]) -> tuple[str, list[ByteSpan]]:
-        """Return the pieces' text and the spans that are not UTF-8; spaces that decoding drops leave their pieces."""
+        """Return the text and the spans that are not UTF-8; remove from ``pieces`` the spaces that decoding drops."""
         if self._byte_level:
             return _decode_lossy(b"".join(pieces))
         for step in self._steps:
