@@ -193,7 +193,7 @@ def continued(
 ) -> tuple[Tensor, Tensor]:
     """Return the rewards [prefixes, K] of rows that continue these ids, and the tokens sampled for each."""
     prompt, codec, stops = policy.codec.encode_fitting_prompt(problem), policy.codec, problem.stop_strings
-    stream, most, answers = RandomKey(0, "continuations", number).seed_of, work.sampling.max_tokens, []
+    stream, most, answers = RandomKey(0, "continuations", number).seed_of_stream, work.sampling.max_tokens, []
     with InProcess().session(policy, work.sampling) as session:
         for at, ids in enumerate(prefixes):
             streams = [stream(problem.task_id, at, k) for k in range(K)]

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lit_rl.cli.show import sample_for_evalplus
+from lit_rl.cli.show import make_evalplus_sample
 from lit_rl.data import HumanEval, MBPPPlus
 from lit_rl.execution import Sandbox
 from lit_rl.types import Problem
@@ -100,7 +100,7 @@ def compare(name: str, programs: Sequence[tuple[Problem, str, str]], judge: Call
     with tempfile.TemporaryDirectory() as folder:
         samples = Path(folder) / "samples.jsonl"
         samples.write_text(
-            "".join(f"{json.dumps(sample_for_evalplus(of.task_id, text))}\n" for of, _, text in programs)
+            "".join(f"{json.dumps(make_evalplus_sample(of.task_id, text))}\n" for of, _, text in programs)
         )
         theirs = judge(samples)
     with Sandbox(num_workers=2, memory_bytes=2 << 30) as sandbox:

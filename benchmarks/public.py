@@ -46,7 +46,7 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.data import MBPP, HumanEval, MBPPPlus
 from lit_rl.data.task import TaskDataModule
 from lit_rl.math.losses import Clipped
-from lit_rl.models.loading.export import write_model
+from lit_rl.models.loading.export import write_policy_folder
 from lit_rl.rewards import LintReward
 
 Cell = dict[str, Any]
@@ -103,7 +103,7 @@ def fit(
     trainer.fit(module, data, ckpt_path=saving.lock_and_resolve_checkpoint(trainer))
     if saving.exit_status:
         raise SystemExit(saving.resume_hint())
-    write_model(module.policy, folder / "model", merge=False, overwrite=True)
+    write_policy_folder(module.policy, folder / "model", merge=False, overwrite=True)
     return spent.spent
 
 

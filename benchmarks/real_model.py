@@ -28,7 +28,7 @@ from pages import put_into
 from lit_rl.callbacks import Checkpointing
 from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
-from lit_rl.models.loading.export import write_model
+from lit_rl.models.loading.export import write_policy_folder
 
 IMITATION = "configs/real/sft_lora.yaml"
 START = Path("runs/real/sft_lora/model")
@@ -109,7 +109,7 @@ def imitate(flags: Sequence[str], sandbox: Sandbox, measures: dict[str, Measured
     measures["as published"] = on(cli, sandbox)
     _, seconds = train(cli)
     measures["after imitation"] = on(cli, sandbox)
-    write_model(cli.model.policy, START, merge=True)
+    write_policy_folder(cli.model.policy, START, merge=True)
     found = {"measures": {stage: vars(one) for stage, one in measures.items()}, "seconds": seconds}
     record.write_text(json.dumps(found))
     return seconds

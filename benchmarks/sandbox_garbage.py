@@ -84,7 +84,7 @@ turn = [0]
 def garbage(*arguments, **options):
     turn[0] += 1
     return GARBAGE[turn[0] % len(GARBAGE)].decode('utf-8', 'surrogateescape').replace(chr(10), '')
-for name, attribute in (('plain', 'dumps'), ('plain', 'to_tree'), ('link', 'encode'), ('plain', '_ENCODE')):
+for name, attribute in (('plain', 'dumps'), ('plain', 'to_json_tree'), ('link', 'encode'), ('plain', '_ENCODE')):
     module = sys.modules.get('lit_rl.execution.wire.' + name)
     if module is not None and {chosen!r} in (name, 'all'):
         setattr(module, attribute, garbage)

@@ -33,7 +33,7 @@ def gap(policy: CausalLM, sandbox: Sandbox, first: Iterable[Rollout], alone: dic
         prompts = Hindsight(shows).prompts_with_hints(rollout, policy.codec, sandbox)  # type: ignore[arg-type]
         problems = rollout.completions.problems
         hinted += [replace(one, prompt=told) for one, told in zip(problems, prompts, strict=True) if told is not None]
-    fitting = [problem for problem in hinted if policy.codec.accepts_problem(problem)]
+    fitting = [problem for problem in hinted if policy.codec.has_room_for_completion(problem)]
     sampling = Sampling(max_tokens=256)
     answered = evaluate(policy, fitting, sampling=sampling, sandbox=sandbox, batch_size=64, seed=2).rollouts
     after = shares(answers(answered))

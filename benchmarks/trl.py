@@ -81,7 +81,7 @@ Turn = dict[str, Any]
 """The report of one side on its run; see ``Watch.report``."""
 
 
-def write_model(folder: Path, shape: dict[str, Any], end_chance: float | None, prompts: Sequence[str]) -> None:
+def write_policy_folder(folder: Path, shape: dict[str, Any], end_chance: float | None, prompts: Sequence[str]) -> None:
     """Write the random model that both sides start from, and its tokenizer."""
     disable_progress_bar()
     torch.manual_seed(0)
@@ -139,7 +139,7 @@ def specification(given: argparse.Namespace, folder: Path, seed: int) -> dict[st
     spec["prompts"] = [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(n)) for i, n in enumerate(counts)]
     if not (folder / "config.json").exists():
         shape = SHAPES[given.shape] | ({"vocab_size": given.words} if given.words else {})
-        write_model(folder, shape, END_CHANCE if executed else None, spec["prompts"][: spec["batch"]])
+        write_policy_folder(folder, shape, END_CHANCE if executed else None, spec["prompts"][: spec["batch"]])
     spec |= {"model": str(folder), "tokens": 128 if executed else 93 if large else 64, "peer_rows": given.peer_rows}
     return spec | {"lr": 1e-6 if executed or large else 1e-4}  # lengths must stay as they are
 

@@ -26,13 +26,13 @@ from lit_rl.engines import EngineError
 from lit_rl.errors import UsageError
 from lit_rl.execution import SandboxError
 from lit_rl.run_files.settings import setting_changes_on_resume, setting_texts_by_name
-from lit_rl.signature_check import PositiveFloat, PositiveInt, TypedArguments
+from lit_rl.signature_check import ArgumentChecks, PositiveFloat, PositiveInt
 from lit_rl.training.checkpoints import RunFolder, remove_path
 from lit_rl.training.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.training.ranks import gather_over_ranks
 
 
-class Checkpointing(Checkpoint, TypedArguments):
+class Checkpointing(Checkpoint, ArgumentChecks):
     """Saves a run so that the same command, started again, resumes where the run stopped, to the last bit.
 
     Saves after a rollout (``rollout_000010.ckpt``; modules without rollouts count updates) every
@@ -193,9 +193,9 @@ class Checkpointing(Checkpoint, TypedArguments):
         if self.preempted:
             rank_zero_info("a signal asked this run to stop: the run saves and ends, and can be resumed later")
             trainer.should_stop = True
-            self._owes_validation = _validates_next(trainer)
+            self._owes_validation = _is_validation_due(trainer)
             trainer.limit_val_batches = 0  # no time for a validation now: the next start makes up for it
-        if (self._wanted or self.preempted) and not _validates_next(trainer):
+        if (self._wanted or self.preempted) and not _is_validation_due(trainer):
             self._save(trainer, pl_module)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -289,13 +289,13 @@ class Checkpointing(Checkpoint, TypedArguments):
             fault = str(next(iter(error.failures.values()))[0])
         except (OSError, RuntimeError) as error:
             fault = str(error).partition("\n")[0]
-        fault = _fault_of_any_rank(trainer, fault)
+        fault = _share_fault_across_ranks(trainer, fault)
         if not fault and trainer.is_global_zero:
             try:
                 self.run_folder.commit_checkpoint(part, final)
             except OSError as error:
                 fault = str(error)
-        return _fault_of_any_rank(trainer, fault)
+        return _share_fault_across_ranks(trainer, fault)
 
     # -- what a checkpoint holds besides Lightning's own -----------------------------------------------------
 
@@ -303,7 +303,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         checkpoint["random_states"] = gather_random_states()
         checkpoint["config"] = self.config
         checkpoint["monitor"] = self.monitor
-        checkpoint["metrics"] = validation_metrics(trainer)
+        checkpoint["metrics"] = last_validation_metrics(trainer)
 
     def on_load_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         self._generators = checkpoint.get("random_states")
@@ -335,7 +335,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         )
 
 
-def checkpointing_callbacks(trainer: Any) -> list[Checkpointing]:
+def find_checkpointing_callbacks(trainer: Any) -> list[Checkpointing]:
     """Return the callbacks that save the run."""
     return [one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
 
@@ -355,7 +355,7 @@ def raise_if_stopped(trainer: pl.Trainer) -> Iterator[None]:
     except SystemExit as left:
         raise left.__context__ if isinstance(left.__context__, KeyboardInterrupt) else left from None
     status = 128 + signal.SIGTERM if terminated or trainer.received_sigterm else 0
-    for saver in checkpointing_callbacks(trainer) if trainer.state.fn == TrainerFn.FITTING else ():
+    for saver in find_checkpointing_callbacks(trainer) if trainer.state.fn == TrainerFn.FITTING else ():
         if saver.exit_status == INTERRUPT_STATUS:
             raise KeyboardInterrupt(saver.resume_hint())
         if saver.exit_status or terminated:
@@ -365,18 +365,18 @@ def raise_if_stopped(trainer: pl.Trainer) -> Iterator[None]:
         raise SystemExit(status)
 
 
-def validation_metrics(trainer: pl.Trainer) -> dict[str, float]:
+def last_validation_metrics(trainer: pl.Trainer) -> dict[str, float]:
     """Return the last value of each metric that validations logged, by name."""
     return {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
 
 
-def _validates_next(trainer: pl.Trainer) -> bool:
+def _is_validation_due(trainer: pl.Trainer) -> bool:
     """Return whether the trainer validates before the next rollout. Lightning has no public API for this."""
     loop: Any = trainer.fit_loop.epoch_loop
     return bool(loop._should_check_val_fx(trainer.fit_loop._data_fetcher))
 
 
-def _fault_of_any_rank(trainer: pl.Trainer, fault: str) -> str:
+def _share_fault_across_ranks(trainer: pl.Trainer, fault: str) -> str:
     """Return a fault on every rank if any rank has one; otherwise the other ranks would wait forever."""
     failed = trainer.strategy.reduce_boolean_decision(bool(fault), all=False)
     return fault or "another rank could not write" if failed else ""

@@ -11,11 +11,11 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 from lit_rl.reports.diagnosis.history import Decode
 from lit_rl.reports.recorded_rows import environment_message
 from lit_rl.rollout import Evaluated, Rollout
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import ArgumentChecks
 from lit_rl.types import Completions, Judgement
 
 
-class CompletionLog(pl.Callback, TypedArguments):
+class CompletionLog(pl.Callback, ArgumentChecks):
     """Log a few completions with all turns and verdicts, as TensorBoard text and W&B tables.
 
     Runs in validation on the first rank, for the first problems of each task, so that you can follow the same problems

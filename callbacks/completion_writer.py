@@ -11,17 +11,17 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.run_record import run_folder
-from lit_rl.reports.recorded_rows import append_rollout_record, build_recorded_rows, record_part_of_rank
+from lit_rl.reports.recorded_rows import append_rollout_record, build_recorded_rows, rollout_record_part
 from lit_rl.rollout import Evaluated
 from lit_rl.run_files.files import COMPLETIONS_FILE, drop_records_after
 from lit_rl.run_files.records import RecordedRow
-from lit_rl.signature_check import TypedArguments, ValueLimit
+from lit_rl.signature_check import ArgumentChecks, ValueLimit
 from lit_rl.training.ranks import gather_over_ranks
 
 CompressedFile = Annotated[str, ValueLimit("a file ending in .jsonl.gz", lambda path: path.endswith(".jsonl.gz"))]
 
 
-class CompletionWriter(pl.Callback, TypedArguments):
+class CompletionWriter(pl.Callback, ArgumentChecks):
     """Writes the rows that ``validate``, ``test`` and ``predict`` sample, with their verdicts, as they are judged.
 
     The file has the format of ``rollouts.jsonl.gz``, with one compressed frame per batch and sampling. ``zcat FILE |
@@ -62,7 +62,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
         for name, rollout in evaluated.rollouts.items():
             rows, decode = range(len(rollout.judgements)), pl_module.policy.codec.decode
             recorded = list(build_recorded_rows(rollout, evaluated.rewards.get(name), rows, 0, decode))
-            parts = gather_over_ranks(record_part_of_rank(rollout, recorded, rollout.judgements))
+            parts = gather_over_ranks(rollout_record_part(rollout, recorded, rollout.judgements))
             if self._file is not None:
                 self._frames += 1
                 head: dict[str, Any] = {

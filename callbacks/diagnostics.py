@@ -13,19 +13,19 @@ import torch
 from lightning.pytorch.cli import SaveConfigCallback
 from torch import Tensor
 
-from lit_rl.callbacks.checkpointing import validation_metrics
+from lit_rl.callbacks.checkpointing import last_validation_metrics
 from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, Rule, RunSettings
-from lit_rl.reports.diagnosis.failures import rows_cut_by_stop
+from lit_rl.reports.diagnosis.failures import rows_cut_by_stop_string
 from lit_rl.reports.diagnosis.history import CUT, GROUPS, HIGHEST, LAG, LOWEST, MOVED, REWARD, ROWS, WEIGHT_SIZE
 from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.rollout import FinishedRollout
-from lit_rl.signature_check import PositiveInt, TypedArguments
+from lit_rl.signature_check import ArgumentChecks, PositiveInt
 
 _log = logging.getLogger("lit_rl.diagnostics")
 _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
 
 
-class Diagnostics(pl.Callback, TypedArguments):
+class Diagnostics(pl.Callback, ArgumentChecks):
     """Report likely causes of a run that does not learn, each in one line with a remedy.
 
     Checks the rules of :mod:`lit_rl.reports.diagnosis` after each rollout and each validation. After a report, a rule
@@ -69,7 +69,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         numbers = {
             ROWS: num_rows,
             GROUPS: len(rows.rows_by_group()),
-            CUT: len(rows_cut_by_stop(rollout)) / max(1, num_rows),
+            CUT: len(rows_cut_by_stop_string(rollout)) / max(1, num_rows),
         }
         known = finished.rewards.rewards[finished.rewards.valid].tolist()
         if known:
@@ -88,7 +88,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         reward = self._metrics.mean_with_error(REWARD)
         if trainer.state.fn == "fit" and self._last is not None and reward is not None:
             earned = {REWARD: reward.mean, "reward/error": reward.error}
-            self._metrics.add_validation(validation_metrics(trainer) | earned)
+            self._metrics.add_validation(last_validation_metrics(trainer) | earned)
             self._apply_rules(trainer, self._last)
 
     def _apply_rules(self, trainer: pl.Trainer, last: LastRollout) -> None:
@@ -100,7 +100,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         self._held |= dict.fromkeys(found.keys() & self._held.keys(), metrics.rollout)
         for name in [one for one, held in self._held.items() if metrics.rollout - held >= self.patience]:
             del self._held[name]
-            for record in run_record_callbacks(trainer):
+            for record in find_run_record_callbacks(trainer):
                 record.append_diagnosis(Diagnosis(metrics.rollout, name, "", ended=metrics.rollout))
         name = next((one for one in rules if one in found or one in self._held), "")
         if name not in found or name in self._held:
@@ -115,7 +115,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         for logger in tensorboard_loggers(trainer):
             shown = f"{message}\n\n```\n{details}\n```" if details else message
             logger.experiment.add_text(f"diagnosis/{name}", shown, diagnosis.rollout)
-        for record in run_record_callbacks(trainer):
+        for record in find_run_record_callbacks(trainer):
             record.append_diagnosis(diagnosis)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
@@ -139,7 +139,7 @@ def open_diagnoses(trainer: Any) -> list[Diagnosis]:
     ]
 
 
-def run_record_callbacks(trainer: Any) -> list[Any]:
+def find_run_record_callbacks(trainer: Any) -> list[Any]:
     """Return the callbacks that write the run's plain files, :class:`RunRecord`."""
     return [callback for callback in trainer.callbacks if hasattr(callback, "append_diagnosis")]
 
@@ -147,7 +147,7 @@ def run_record_callbacks(trainer: Any) -> list[Any]:
 def gather_run_settings(trainer: Any, module: Any) -> RunSettings:
     """Return settings that the rules compare, and commands that messages name; all ranks call this."""
     logs, task, commands = trainer.log_dir, getattr(trainer, "datamodule", None), dict[str, str]()
-    folder = next((one.folder or logs for one in run_record_callbacks(trainer)), None)
+    folder = next((one.folder or logs for one in find_run_record_callbacks(trainer)), None)
     if folder:
         commands["show"] = f"lit-rl show {shlex.quote(str(folder))}"
     config = f"--config {shlex.quote(str(Path(logs or '.') / 'config.yaml'))}"

@@ -11,16 +11,16 @@ import lightning.pytorch as pl
 from lit_rl.reports.summary import (
     PassAtKMetric,
     problem_and_program_size,
-    problem_and_size_metrics,
+    problem_count_and_median_size,
     require_pass_at_k_samples,
     summarise_rollout,
 )
 from lit_rl.rollout import Evaluated
-from lit_rl.signature_check import PositiveInt, TypedArguments
+from lit_rl.signature_check import ArgumentChecks, PositiveInt
 from lit_rl.training.ranks import Means
 
 
-class ExecutionEvaluation(pl.Callback, TypedArguments):
+class ExecutionEvaluation(pl.Callback, ArgumentChecks):
     """Log pass@k, verdicts and lengths of validation completions.
 
     Runs at the end of each validation (and of ``lit-rl validate`` and ``test``); the trainer's
@@ -80,7 +80,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
                 after += [(f"/turn_{number}", pass_at) for number, pass_at in enumerate(turns, 1)]
             passes = {f"pass@{k}{suffix}": pass_at[k] for k in self.ks for suffix, pass_at in after}
             metrics = {key: value for key, value in passes.items() if not isnan(value)}
-            metrics |= problem_and_size_metrics(judged) | means.reduce(pl_module.device)
+            metrics |= problem_count_and_median_size(judged) | means.reduce(pl_module.device)
             prefix = "/".join([self.prefix, *([tasks[loader]] if len(tasks) > 1 else []), name])
             pl_module.log_dict({f"{prefix}/{key}": value for key, value in metrics.items()})
 

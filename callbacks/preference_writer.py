@@ -7,17 +7,17 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.utilities import rank_zero_info
 
-from lit_rl.data.preferences import PreferencePair, make_pairs, write_pairs
+from lit_rl.data.preferences import PreferencePair, make_preference_pairs, write_preference_pairs
 from lit_rl.errors import UsageError
 from lit_rl.rollout import Evaluated
-from lit_rl.signature_check import PositiveFloat, TypedArguments
+from lit_rl.signature_check import ArgumentChecks, PositiveFloat
 from lit_rl.training.ranks import gather_over_ranks
 
 Position = tuple[int, int, int]
 """A problem's batch, its index in its rank's batch, and the rank: sorts alike for any number of ranks."""
 
 
-class PreferenceWriter(pl.Callback, TypedArguments):
+class PreferenceWriter(pl.Callback, ArgumentChecks):
     """Writes pairs of completions of the same problem with different rewards; runs in ``lit-rl predict``.
 
     :class:`lit_rl.data.PreferencePairs` reads the file. The first rank writes it once, at the end, in the order of the
@@ -54,7 +54,7 @@ class PreferenceWriter(pl.Callback, TypedArguments):
         for number, (problem, rows) in enumerate(zip(batch, completions.rows_by_group().values(), strict=True)):
             texts, scores = [completions.texts[row] for row in rows], [rewards[row] for row in rows]
             finished = (~completions.truncated[rows]).tolist()
-            self._pairs[batch_idx, number, trainer.global_rank] = make_pairs(
+            self._pairs[batch_idx, number, trainer.global_rank] = make_preference_pairs(
                 problem, texts, scores, finished, margin=self.margin, max_pairs=self.max_pairs
             )
 
@@ -62,6 +62,6 @@ class PreferenceWriter(pl.Callback, TypedArguments):
         of_problems = {position: pairs for part in gather_over_ranks(self._pairs) for position, pairs in part.items()}
         if trainer.is_global_zero:
             pairs = [pair for position in sorted(of_problems) for pair in of_problems[position]]
-            write_pairs(self.path, pairs)
+            write_preference_pairs(self.path, pairs)
             with_pairs = sum(bool(pairs) for pairs in of_problems.values())
             rank_zero_info(f"{self.path}: {len(pairs)} pairs from {with_pairs} of {len(of_problems)} problems")

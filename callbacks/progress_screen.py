@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 
-from lit_rl.callbacks.checkpointing import checkpointing_callbacks, validation_metrics
+from lit_rl.callbacks.checkpointing import find_checkpointing_callbacks, last_validation_metrics
 from lit_rl.callbacks.diagnostics import open_diagnoses
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.callbacks.tensorboard_layout import headline_metric_names
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.reports.run_summary import (
     Rows,
-    log_folder_rows,
     quoted_relative_path,
     relative_path,
     run_header_rows,
     short_metric_name,
+    tensorboard_rows,
     validation_summary_rows,
 )
 from lit_rl.rollout import FinishedRollout
 from lit_rl.run_files.row_text import duration_text
-from lit_rl.signature_check import TypedArguments
-from lit_rl.training.progress import Progress
+from lit_rl.signature_check import ArgumentChecks
+from lit_rl.training.progress import RolloutProgress
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -49,7 +49,7 @@ _LINE = {
 }
 
 
-class ProgressScreen(pl.Callback, TypedArguments):
+class ProgressScreen(pl.Callback, ArgumentChecks):
     """Shows the progress of a run, on the first rank.
 
     A terminal gets a few lines, redrawn every second, even during a long rollout: progress, time left, current phase,
@@ -70,9 +70,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._last_line = self._last_print = 0.0
         self._shows = False
         self._is_over = threading.Event()
-        self._start_counting(Progress(), "rollout", 0, None)
+        self._start_counting(RolloutProgress(), "rollout", 0, None)
 
-    def _start_counting(self, progress: Progress, unit: str, done: int, total: int | None) -> None:
+    def _start_counting(self, progress: RolloutProgress, unit: str, done: int, total: int | None) -> None:
         self.progress, self.unit, self.done, self.total, self._first = progress, unit, done, total, done
         self.metrics: Mapping[str, float] = {}
         self.validating = ""
@@ -120,7 +120,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
             text = f"{self.done - self._first} {self.unit}s in {duration_text(self._elapsed_seconds())}{in_all}"
             if not whole and -1 < trainer.max_steps <= trainer.global_step:
                 text += f"; trainer.max_steps {trainer.max_steps} counts updates"
-            rows = [("done" if whole else "stopped", text), *self.validation_rows()]
+            rows = [("done" if whole else "stopped", text), *self.validation_change_rows()]
             _print_rows([*rows, *end_summary_rows(trainer, pl_module)])
         self.validations = []
 
@@ -147,7 +147,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self.validating = ""
-        self.validations.append(metrics := validation_metrics(trainer))
+        self.validations.append(metrics := last_validation_metrics(trainer))
         if trainer.state.fn != "fit":
             self.on_test_end(trainer, pl_module)
         elif found := "  ".join(
@@ -182,7 +182,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         """Return the reward, pass rate, length and speed of the last rollout, or the loss of the last update."""
         return "  ".join(t.format(self.metrics[name]) for name, t in _LINE.items() if name in self.metrics)
 
-    def validation_rows(self) -> Rows:
+    def validation_change_rows(self) -> Rows:
         """Return the first and the last value of each headline metric of validation."""
         rows = []
         for name in headline_metric_names(self.validations[-1]) if self.validations else []:
@@ -223,7 +223,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         table.add_row(self.unit, Text(f"{self.done}{of}   {elapsed}"))
         if self.total:
             table.add_row("", ProgressBar(total=self.total, completed=self.done, width=60))
-        validated = "   ".join(f"{name} {text}" for name, text in self.validation_rows()[:2])
+        validated = "   ".join(f"{name} {text}" for name, text in self.validation_change_rows()[:2])
         for label, text in (("now", self.describe_activity()), ("last", self.metrics_text()), ("validated", validated)):
             if text:
                 table.add_row(label, Text(text))
@@ -316,7 +316,7 @@ def end_summary_rows(trainer: pl.Trainer, module: Any) -> Rows:
         if isinstance(record, RunRecord) and record.output_folder is not None:
             verbs = ("show", "report") if module.clock.unit == "rollout" else ("report",)
             commands += [f"lit-rl {verb} {quoted_relative_path(record.output_folder)}" for verb in verbs]
-    for saver in checkpointing_callbacks(trainer)[:1]:
+    for saver in find_checkpointing_callbacks(trainer)[:1]:
         value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
         kept = [(name, saver.run_folder.link_target(name), more) for name, more in (("best", value), ("last", ""))]
         rows += [
@@ -326,4 +326,4 @@ def end_summary_rows(trainer: pl.Trainer, module: Any) -> Rows:
         if whole and saver.run_folder.link_target("last") is not None:  # a checkpoint is all that an export needs
             run = saver.run_folder.path
             commands.append(f"lit-rl export {quoted_relative_path(run)} {quoted_relative_path(run / 'model')}")
-    return [*rows, *log_folder_rows(trainer), *(("" if i else "next", command) for i, command in enumerate(commands))]
+    return [*rows, *tensorboard_rows(trainer), *(("" if i else "next", command) for i, command in enumerate(commands))]

@@ -9,25 +9,25 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from lit_rl.callbacks.checkpointing import checkpointing_callbacks, validation_metrics
+from lit_rl.callbacks.checkpointing import find_checkpointing_callbacks, last_validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
 from lit_rl.errors import UsageError
 from lit_rl.reports.recorded_rows import (
     append_rollout_record,
     build_recorded_rows,
     choose_rows_to_record,
-    record_part_of_rank,
+    rollout_record_part,
 )
-from lit_rl.reports.summary import judgements_of_programs
+from lit_rl.reports.summary import filter_program_judgements
 from lit_rl.rollout import FinishedRollout
 from lit_rl.run_files.files import ROLLOUTS_FILE, MetricsWriter, read_metrics
 from lit_rl.run_files.records import Diagnosis, finite_or_none
 from lit_rl.run_files.settings import setting_texts_by_name
-from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, TypedArguments
+from lit_rl.signature_check import ArgumentChecks, NonNegativeFloat, NonNegativeInt, PositiveInt
 from lit_rl.training.ranks import gather_over_ranks
 
 
-class RunRecord(pl.Callback, TypedArguments):
+class RunRecord(pl.Callback, ArgumentChecks):
     """Write ``metrics.jsonl`` and ``rollouts.jsonl.gz``, which ``lit-rl report``, ``show`` and ``replay`` read.
 
     Both files grow by a whole line or compressed frame at a time, so a killed run leaves them readable. A run that
@@ -114,7 +114,7 @@ class RunRecord(pl.Callback, TypedArguments):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn == "validate":
-            self._before = (pl_module, validation_metrics(trainer))
+            self._before = (pl_module, last_validation_metrics(trainer))
         elif not trainer.sanity_checking:
             measured = {k: float(v) for k, v in trainer.logged_metrics.items() if k.startswith("val")}
             self._write_metrics(pl_module, measured)
@@ -155,7 +155,7 @@ class RunRecord(pl.Callback, TypedArguments):
             "entropy": module.trace.recorded.get("entropy"),
         }
         kept = list(build_recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
-        parts = gather_over_ranks(record_part_of_rank(rollout, kept, judgements_of_programs(rollout.judgements)))
+        parts = gather_over_ranks(rollout_record_part(rollout, kept, filter_program_judgements(rollout.judgements)))
         if self._writer is not None:
             seconds = {
                 name.removeprefix("time/").removesuffix("_seconds"): round(value, 4)
@@ -169,7 +169,7 @@ class RunRecord(pl.Callback, TypedArguments):
 
 def has_run_folder(trainer: Any) -> bool:
     """Return whether a run has a folder: a logger's, or that of Checkpointing."""
-    return bool(trainer.loggers or checkpointing_callbacks(trainer))
+    return bool(trainer.loggers or find_checkpointing_callbacks(trainer))
 
 
 def run_folder(trainer: Any, given: str | None = None) -> Path:
@@ -182,6 +182,6 @@ def run_folder(trainer: Any, given: str | None = None) -> Path:
     if logger is not None:
         parts = [part for part in (logger.name, logger.version) if part is not None]
         return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
-    for saver in checkpointing_callbacks(trainer):
+    for saver in find_checkpointing_callbacks(trainer):
         return saver.run_folder.path
     raise UsageError("neither a logger nor Checkpointing has a folder for this run: set the callback's folder or path")

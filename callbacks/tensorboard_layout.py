@@ -7,12 +7,12 @@ from typing import Any
 
 import lightning.pytorch as pl
 
-from lit_rl.callbacks.checkpointing import validation_metrics
+from lit_rl.callbacks.checkpointing import last_validation_metrics
 from lit_rl.execution.interface import Verdict
 from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.rollout import FinishedRollout
 from lit_rl.run_files.settings import setting_values_by_name
-from lit_rl.signature_check import NonNegativeInt, TypedArguments
+from lit_rl.signature_check import ArgumentChecks, NonNegativeInt
 
 
 def headline_metric_names(metrics: Mapping[str, float]) -> list[str]:
@@ -69,7 +69,7 @@ OVERVIEW: dict[str, dict[str, list[Any]]] = {
 _TEXT_CHARTS = ("loss on given texts", "pass@1 on validation problems", "norm of the gradient", "tokens a second")
 
 
-class TensorBoardLayout(pl.Callback, TypedArguments):
+class TensorBoardLayout(pl.Callback, ArgumentChecks):
     """Arranges what TensorBoard shows; does nothing for other loggers, which get the same curves.
 
     At the start of a run the first rank writes an overview (CUSTOM SCALARS) with the most important curves first. After
@@ -93,7 +93,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn == "fit" and not self._has_settings:
-            self._write_settings(trainer, pl_module, headline_metric_names(validation_metrics(trainer)))
+            self._write_settings(trainer, pl_module, headline_metric_names(last_validation_metrics(trainer)))
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if not self._has_settings:

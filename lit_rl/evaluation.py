@@ -14,9 +14,9 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import RandomKey
-from lit_rl.reports.summary import PassAtKMetric, judgements_of_programs, require_pass_at_k_samples
+from lit_rl.reports.summary import PassAtKMetric, filter_program_judgements, require_pass_at_k_samples
 from lit_rl.rollout import Environment, Rollout, sample_rows
-from lit_rl.signature_check import PositiveInt, typed_arguments
+from lit_rl.signature_check import PositiveInt, check_call_arguments
 from lit_rl.training.host_memory import keep_freed_memory
 from lit_rl.training.ranks import eval_mode
 from lit_rl.training.threads import using_run_threads
@@ -42,7 +42,7 @@ class Evaluation:
     pass_at_turn: tuple[Mapping[int, float], ...]
 
 
-@typed_arguments
+@check_call_arguments
 def evaluate(
     policy: Policy,
     problems: Sequence[Problem],
@@ -91,6 +91,6 @@ def evaluate(
             rollouts.append(pending.finish())
             passes.update(rollouts[-1])
     pass_at_turn = passes.compute()
-    judged = judgements_of_programs([judgement for rollout in rollouts for judgement in rollout.judgements])
+    judged = filter_program_judgements([judgement for rollout in rollouts for judgement in rollout.judgements])
     verdicts = Counter(judgement.outcome.verdict for judgement in judged)
     return Evaluation(pass_at_turn[-1], verdicts, tuple(rollouts), pass_at_turn)

@@ -34,7 +34,7 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], object], Call
     return load, lambda: sorted(place_of), sorted(place_of)
 
 
-def load_extra(module: str, needed_by: str, extra: str) -> ModuleType:
+def import_extra(module: str, needed_by: str, extra: str) -> ModuleType:
     """Import a package that only some parts of the library need."""
     try:
         return import_module(module)

@@ -94,7 +94,7 @@ class CommandLineText(str):
             return str(self)
 
 
-class TypedArguments:
+class ArgumentChecks:
     """Base of classes that compare the arguments of their constructor with its annotations, as for configurations.
 
     A constructor of a class outside this package is left alone: its annotations are its author's business.
@@ -112,10 +112,10 @@ class TypedArguments:
         return super().__new__(cls)
 
 
-def typed_dataclass(cls: type[Group]) -> type[Group]:
+def checked_dataclass(cls: type[Group]) -> type[Group]:
     """Check the arguments of a dataclass whose fields are keys in a configuration (a class decorator).
 
-    With :class:`TypedArguments` as a base, the parser of configurations would ask for a ``class_path``.
+    With :class:`ArgumentChecks` as a base, the parser of configurations would ask for a ``class_path``.
     """
     cls.__init__ = _checked_constructor(cls.__init__, cls)  # type: ignore[method-assign]
     return cls
@@ -141,7 +141,7 @@ def _checked_constructor(construct: Any, of: type) -> Any:
     return checked
 
 
-def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def check_call_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Check a function's arguments against its annotations at each call."""
     signature = inspect.signature(function)
 

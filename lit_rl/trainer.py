@@ -21,7 +21,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
-from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_callbacks, raise_if_stopped
+from lit_rl.callbacks.checkpointing import Checkpointing, find_checkpointing_callbacks, raise_if_stopped
 from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.completion_writer import CompletionWriter
 from lit_rl.callbacks.diagnostics import Diagnostics
@@ -131,7 +131,7 @@ class Trainer(pl.Trainer):
 
         This claims the folder; a second call returns what the first call returned.
         """
-        savers = checkpointing_callbacks(self)
+        savers = find_checkpointing_callbacks(self)
         if any(saver.is_prepared for saver in savers):
             return ckpt_path
         if not any(saver.run_folder.checkpoints() for saver in savers):
@@ -197,28 +197,28 @@ def check_trainer_settings(settings: Mapping[str, Any]) -> None:
 
 def run_dir_settings(run_dir: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that follow from the folder of a run: checkpoints in it, logs in a version below it."""
-    callbacks = _callbacks_in(settings)
+    callbacks = _callbacks_of_settings(settings)
     savers = [one for one in callbacks if isinstance(one, Checkpointing)]
     if not savers and settings.get("enable_checkpointing") is not False:
         callbacks += (savers := [Checkpointing()])
     for saver in savers:
         saver.set_default_folder(run_dir)
-    logger = _logger_below(Path(run_dir)) if settings.get("logger") in (None, True) else settings["logger"]
+    logger = _make_tensorboard_logger(Path(run_dir)) if settings.get("logger") in (None, True) else settings["logger"]
     return {"callbacks": callbacks, "logger": logger, "default_root_dir": run_dir}
 
 
-def _logger_below(folder: Path) -> TensorBoardLogger:
+def _make_tensorboard_logger(folder: Path) -> TensorBoardLogger:
     return TensorBoardLogger(str(folder.parent), name=folder.name)
 
 
-def _callbacks_in(settings: Mapping[str, Any]) -> list[pl.Callback]:
+def _callbacks_of_settings(settings: Mapping[str, Any]) -> list[pl.Callback]:
     given = settings.get("callbacks") or []
     return [given] if isinstance(given, pl.Callback) else list(given)
 
 
 def dependent_trainer_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return trainer settings that follow from others: end, validation, checkpoints, ``barebones``, logs and screen."""
-    callbacks = _callbacks_in(settings)
+    callbacks = _callbacks_of_settings(settings)
     changed: dict[str, Any] = {}
     if all(settings.get(name) in (None, -1) for name in ("max_epochs", "max_steps", "max_time")):
         changed["max_epochs"] = -1
@@ -232,7 +232,7 @@ def dependent_trainer_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("logger") in (None, True) and root in (None, TRAINER_DEFAULTS["default_root_dir"]):
         folders = [one.run_folder.path for one in callbacks if isinstance(one, Checkpointing)]
         if folders:
-            changed["logger"] = _logger_below(folders[0])
+            changed["logger"] = _make_tensorboard_logger(folders[0])
     if not any(isinstance(one, ProgressBar) for one in callbacks):
         if not any(isinstance(one, ProgressScreen) for one in callbacks):
             callbacks.append(ProgressScreen(live=False if settings.get("enable_progress_bar") is False else None))
@@ -350,7 +350,7 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
         return name
     if name not in ("last", "best"):
         found = resolve_checkpoint_path(Path(name))
-    elif savers := checkpointing_callbacks(trainer):
+    elif savers := find_checkpointing_callbacks(trainer):
         found = resolve_checkpoint_path(savers[0].run_folder.path, name)
     elif name == "best" or any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks):
         return name
@@ -369,7 +369,7 @@ def warn_about_untrained_weights(trainer: Any, module: Any) -> None:
     """Warn if a measurement without a checkpoint measures weights that no run trained."""
     if module.clock.count:
         return
-    newest = [path for saver in checkpointing_callbacks(trainer) for path in saver.run_folder.checkpoints()[-1:]]
+    newest = [path for saver in find_checkpointing_callbacks(trainer) for path in saver.run_folder.checkpoints()[-1:]]
     policy = module.policy
     if newest:
         rank_zero_warn(f"this measures the initial policy: to measure {newest[0]}, add --ckpt_path last")

@@ -22,7 +22,7 @@ from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.execution.program import Extraction
-from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveShare, typed_dataclass
+from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveShare, checked_dataclass
 
 Message = Mapping[str, str]
 Rows = TypeVar("Rows", "Completions", "Experience")
@@ -97,7 +97,7 @@ class Problem:
         return self.prompt[-1]["content"].rstrip().rpartition("\n")[2].startswith("```")
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class Sampling:
     """Sampling settings.

@@ -13,7 +13,7 @@ import pytest
 
 import lit_rl.cli.main
 from lit_rl.cli.check_data import check_task
-from lit_rl.cli.checked_data import CheckResult
+from lit_rl.cli.checked_data import TaskCheckResult
 from lit_rl.data.rows import Row, RowError, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
@@ -41,7 +41,7 @@ def several(count: int, tested: str = "f", **changes: Any) -> list[Problem]:
     return [replace(one, task_id=f"own/{number}", **changes) for number in range(count)]
 
 
-def report_of(sandbox: Sandbox, **given: Sequence[Problem]) -> tuple[CheckResult, list[str]]:
+def report_of(sandbox: Sandbox, **given: Sequence[Problem]) -> tuple[TaskCheckResult, list[str]]:
     findings = check_task(Given(**given), sandbox)
     return findings, findings.report_text().splitlines()
 

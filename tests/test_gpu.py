@@ -16,7 +16,7 @@ from support.late_verdicts import Late, PassedAndEven, Programs, Sided
 from support.small_runs import Brief, SaveAt, fit, grouped
 from support.tiny_models import TINY_QWEN2, loaded
 
-from lit_rl.data.preferences import PreferencePair, PreferencePairs, write_pairs
+from lit_rl.data.preferences import PreferencePair, PreferencePairs, write_preference_pairs
 from lit_rl.engines import InProcess
 from lit_rl.execution import ReferenceText
 from lit_rl.math.losses import TruncatedWeights
@@ -86,7 +86,7 @@ class Shown(Programs):
 
 def pairs(folder: Path) -> PreferencePairs:
     yes_no = [(f"p{i}", "w" * (1 + i % 3), "yes" * (1 + i % 4), "no" * (1 + i % 5)) for i in range(6)]
-    write_pairs(folder / "pairs.jsonl", [PreferencePair(*one, 1.0, 0.0) for one in yes_no])
+    write_preference_pairs(folder / "pairs.jsonl", [PreferencePair(*one, 1.0, 0.0) for one in yes_no])
     return PreferencePairs(str(folder / "pairs.jsonl"), batch_size=3)
 
 
@@ -208,7 +208,7 @@ def test_sampling_looks_at_the_device_once_in_16_tokens(
         return ended
 
     policy = policy_on(byte_tokenizer, device)
-    policy.make_decoding()  # tries whether the model shares prompts, once in a run
+    policy.make_batch_decoder()  # tries whether the model shares prompts, once in a run
     monkeypatch.setattr(RunningBatch, "step", counted)
     rows(policy, sampling)
     ours = [sum(count for (_, place), count in one.items() if not place.startswith("transformers")) for one in found]

@@ -81,7 +81,7 @@ def honest_weights(tokenizer: str) -> dict[str, Any]:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(PolicyModule, "model")
     honest = parser.instantiate_classes(parser.parse_object({"model": configuration(tokenizer)})).model
-    honest.load_weights()
+    honest.load_models()
     weights: dict[str, Any] = honest.state_dict()
     return weights
 

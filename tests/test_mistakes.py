@@ -33,13 +33,13 @@ from lit_rl.data.task import TaskDataModule as Task
 from lit_rl.errors import ArgumentError
 from lit_rl.modules import PPO, Objective, PolicyModule, RolloutConfig
 from lit_rl.signature_check import (
+    ArgumentChecks,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveShare,
     Seconds,
     Share,
-    TypedArguments,
     check_and_convert,
     constructor_parameters,
     has_type,
@@ -273,7 +273,7 @@ def below(kind: type) -> list[type]:
 
 def test_every_argument_of_every_constructor_is_compared_with_its_type() -> None:
     """A name that is imported for type checkers only would leave all arguments of a class unchecked."""
-    ours = [cls for cls in below(TypedArguments) if cls.__module__.startswith("lit_rl.")]
+    ours = [cls for cls in below(ArgumentChecks) if cls.__module__.startswith("lit_rl.")]
     assert len(ours) > 60
     for cls in [
         *(one for one in ours if not inspect.isabstract(one)),

@@ -68,7 +68,7 @@ def write_checkpoints(here: Path) -> None:
         sampling=lit_rl.Sampling(num_samples=2),
         rewards=[lit_rl.TestsReward()],
     )
-    module.load_weights()
+    module.load_models()
     (here / "run").mkdir()
     whole = {
         "state_dict": module.state_dict(),

@@ -19,8 +19,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from lit_rl.cli.live_bytes import HOST, REST, LiveByteCounter
 from lit_rl.cli.main import main
-from lit_rl.cli.plan import plan_text
-from lit_rl.cli.trace import RankCosts, RunLayout, layout_from_run, measure_update_costs
+from lit_rl.cli.plan import resource_plan_text
+from lit_rl.cli.trace import RankCosts, RunWorkload, measure_update_costs, workload_from_run
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
 from lit_rl.execution import TokenTarget
@@ -127,15 +127,15 @@ class Peaks(pl.Callback):
         pl_module.learn_from = profiled
 
 
-def measured(kind: str, folder: Path, config: dict[str, Any], letters: int, max_tokens: int) -> tuple[int, RunLayout]:
+def measured(kind: str, folder: Path, config: dict[str, Any], letters: int, max_tokens: int) -> tuple[int, RunWorkload]:
     """Peak of the second update on the first rank, and the job as planned."""
     module, peaks, ranks = small_run(kind, config, max_tokens), Peaks(), 2 if kind == "two ranks" else 1
     strategy: Any = FSDP2Strategy(timeout_minutes=2.0) if ranks > 1 else "auto"
-    job = layout_from_run(module, strategy, 4 // ranks, ranks)
+    job = workload_from_run(module, strategy, 4 // ranks, ranks)
     task = LongPrompts(batch_size=4 // ranks)
     task.letters = letters
     fit(module, folder, data=task, devices=ranks, strategy=strategy, callbacks=[peaks])
-    tokens = len(module.policy.codec.encode(task.problems("train")[0]))
+    tokens = len(module.policy.codec.encode_problem(task.problems("train")[0]))
     return peaks.updating[1], replace(job, prompt_tokens=tokens)
 
 
@@ -202,7 +202,7 @@ def traced_run(
     module: Any, strategy: Any = "auto", batch_size: int = 4, layout: tuple[int, ...] = (1,), **options: Any
 ) -> RankCosts:
     """Costs of a rank, with prompts of 48 tokens; the layout is the number of ranks, and that of a node's."""
-    job = replace(layout_from_run(module, strategy, batch_size, *layout), prompt_tokens=48)
+    job = replace(workload_from_run(module, strategy, batch_size, *layout), prompt_tokens=48)
     return measure_update_costs(module, strategy, job, **options)
 
 
@@ -295,15 +295,15 @@ def test_a_base_in_4_bits_is_whole_one_layer_at_a_time() -> None:
 
 
 def test_what_is_more_than_the_device_has_is_said() -> None:
-    job = RunLayout(num_ranks=4, num_shards=2)
+    job = RunWorkload(num_ranks=4, num_shards=2)
     traced = RankCosts(8_000_000_000, 40_000_000, {"weights": 60e9}, {"weights": 16e9}, 3e15, (5e9, 7e9))
-    small, large = plan_text(job, traced, "l40s"), plan_text(job, traced, "h100")
+    small, large = resource_plan_text(job, traced, "l40s"), resource_plan_text(job, traced, "h100")
     assert "does not fit: 60.0 GB of 44.6" in small and "does not fit" not in large
     assert (
         "2 ranks, 2 replicas" in large
         and "receives 5.0 GB of weights and gradients from its node and 7.0 from others" in large
     )
-    assert "CPU" not in large and "copies 8.0 GB between GPU and CPU, where 9.0 GB wait" in plan_text(
+    assert "CPU" not in large and "copies 8.0 GB between GPU and CPU, where 9.0 GB wait" in resource_plan_text(
         job, replace(traced, on_cpu=9e9, copied=8e9), "h100"
     )
-    assert "does not fit" in plan_text(job, traced, "h100", engine=40e9)
+    assert "does not fit" in resource_plan_text(job, traced, "h100", engine=40e9)

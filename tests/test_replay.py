@@ -12,7 +12,7 @@ from support.small_runs import EvenBytes, Words, fit
 
 import lit_rl.cli.main
 from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.cli.replay import completions_from_rows, rejudge_rows, replay_lines
+from lit_rl.cli.replay import completions_from_rows, rejudge_and_describe, rejudge_rows
 from lit_rl.modules import RolloutModule
 from lit_rl.rewards import Composite
 from lit_rl.run_files.files import read_rollouts
@@ -136,7 +136,7 @@ def test_a_configuration_can_be_given(run: Path, capsys: pytest.CaptureFixture[s
 def test_a_file_without_completions_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "x.ckpt").write_text("x")
     with pytest.raises(ValueError, match=r"x\.ckpt holds no completions"):
-        list(replay_lines(tmp_path / "x.ckpt", Words(), None, None))
+        list(rejudge_and_describe(tmp_path / "x.ckpt", Words(), None, None))
 
 
 def test_nothing_differs_where_nothing_changed(make_module: Make, tmp_path: Path) -> None:

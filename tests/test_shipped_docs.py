@@ -65,7 +65,7 @@ def test_whatever_the_code_names_is_a_page_or_a_section() -> None:
 
 def test_the_wheel_alone_has_the_pages(wheel: Path, tmp_path: Path, from_wheel: Callable[[str], list[str]]) -> None:
     (tmp_path / "docs").mkdir()  # of a project of one's own: it is not looked into
-    code = "from lit_rl.cli.shipped_docs import *\nprint(*page_texts_by_name())\n"
+    code = "from lit_rl.cli.shipped_docs import *\nprint(*docs_pages_by_name())\n"
     code += "print(find_page_or_section('monitoring#flat_reward'))"
     first, second, *_ = from_wheel(code)
     pages = sorted(file.stem for file in (ROOT / "docs").glob("*.md"))

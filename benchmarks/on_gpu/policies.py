@@ -58,7 +58,7 @@ def prompts(number: int, tokens: int) -> Given:
     return Given([Problem(text, text, TokenTarget()) for text in texts], batch_size=number)
 
 
-def requests_of(rows: int, prompt: int, tokens: int) -> list[Request]:
+def make_sampling_requests(rows: int, prompt: int, tokens: int) -> list[Request]:
     """Rows of random prompts, a prompt for each group."""
     generator = torch.Generator().manual_seed(0)
     prompts = [tuple(torch.randint(8, 1000, (prompt,), generator=generator).tolist()) for _ in range(rows // GROUP)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from on_gpu.measuring import Row, finish, forget
-from on_gpu.policies import loaded, policy_of, requests_of, shapes
+from on_gpu.policies import loaded, make_sampling_requests, policy_of, shapes
 
 from lit_rl import Sampling
 from lit_rl.engines import InProcess, Request
@@ -46,10 +46,10 @@ def measure(given: argparse.Namespace) -> Iterator[Row]:
             seconds = {}
             for way, write in {"engine": sampled, "generate": generated}.items():
                 with torch.no_grad():
-                    write(policy, requests_of(rows, prompt, 4))
+                    write(policy, make_sampling_requests(rows, prompt, 4))
                     finish(given.device)
                     began = time.perf_counter()
-                    write(policy, requests_of(rows, prompt, tokens))
+                    write(policy, make_sampling_requests(rows, prompt, tokens))
                     finish(given.device)
                     seconds[way] = time.perf_counter() - began
             rates = {f"{way} (tokens/s)": rows * tokens / taken for way, taken in seconds.items()}

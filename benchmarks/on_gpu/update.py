@@ -17,7 +17,7 @@ from on_gpu.measuring import Row, finish, forget, peak_gigabytes
 from on_gpu.policies import GROUP, policy_of, prompts, shapes
 
 from lit_rl import GRPO, LoRA, Sampling
-from lit_rl.cli.trace import layout_from_run, measure_update_costs
+from lit_rl.cli.trace import measure_update_costs, workload_from_run
 from lit_rl.modules import UpdateConfig
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience
@@ -69,7 +69,7 @@ def measure(given: argparse.Namespace) -> Iterator[Row]:
         found["tokens/s"] = rows * (prompt + tokens) / found["update (s)"]
         found["sampling (s)"] = float(trainer.callback_metrics["time/sampling_seconds"])
         module = module_of(shape, lora, equal_rows, tokens, microbatch)
-        layout = replace(layout_from_run(module, None, (rows - equal_rows) // GROUP, 1), prompt_tokens=prompt)
+        layout = replace(workload_from_run(module, None, (rows - equal_rows) // GROUP, 1), prompt_tokens=prompt)
         traced = measure_update_costs(module, None, layout)
         found["plan's peak (GB)"] = sum(traced.updating.values()) / 1e9
         found["plan's count (TFLOP)"] = traced.flops / 1e12

@@ -30,7 +30,7 @@ from lit_rl.execution import Sandbox
 from lit_rl.math.advantages import GroupMean, MaxRewards, RowAdvantages
 from lit_rl.math.losses import Clipped
 from lit_rl.models import CausalLM
-from lit_rl.models.loading.export import write_model
+from lit_rl.models.loading.export import write_policy_folder
 from lit_rl.rewards import TestsReward
 from lit_rl.types import Problem, Sampling
 from reproductions.code import MODEL, PACKAGE
@@ -58,7 +58,7 @@ def prepare(folder: Path) -> None:
     )
     update = Optimization(optimizer=adamw(2e-3), lr_scheduler=schedule, microbatch_size=8)
     learn(SFT(policy, max_updates=24, update=update), task(0), folder)
-    write_model(policy, folder / "start", merge=True, overwrite=True)
+    write_policy_folder(policy, folder / "start", merge=True, overwrite=True)
 
 
 def by_policy_gradient(seed: int, folder: Path, steps: int, baseline: RowAdvantages) -> Numbers:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lit_rl.cli import options
-from lit_rl.cli.check_data import distinct_problems, replace_configs_by_data, task_label
+from lit_rl.cli.check_data import distinct_problems, replace_configs_by_data_part, task_label
 from lit_rl.data.contamination import find_overlaps
 from lit_rl.data.task import TaskDataModule
 
@@ -18,7 +18,7 @@ MAX_SHOWN = 20
 def check_contamination(arguments: Sequence[str]) -> None:
     """Compare the problems of tasks, as :func:`lit_rl.cli.options.check_contamination_parser` says."""
     parser = options.check_contamination_parser(TaskDataModule)
-    parsed = parser.parse_args(replace_configs_by_data(arguments))
+    parsed = parser.parse_args(replace_configs_by_data_part(arguments))
     tasks = parser.instantiate_classes(parsed)
     if tasks.data is None:
         parser.error("no data section says which task to check: give a --config FILE that has one, or --data TASK")

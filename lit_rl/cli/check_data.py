@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from jsonargparse import Namespace
 
 from lit_rl.cli import options
-from lit_rl.cli.checked_data import CheckResult, record_accepted_wrong_programs, run_references
+from lit_rl.cli.checked_data import TaskCheckResult, judge_references, record_accepted_wrong_programs
 from lit_rl.cli.config_files import replace_configs_by_parts
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.sandbox import Sandbox
@@ -20,7 +20,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 def check_data(arguments: Sequence[str]) -> None:
     """Check a task, as :func:`lit_rl.cli.options.check_data_parser` says."""
     parser = options.check_data_parser(TaskDataModule)
-    parsed = parser.parse_args(replace_configs_by_data(arguments))
+    parsed = parser.parse_args(replace_configs_by_data_part(arguments))
     check_and_convert(parsed.examples, NonNegativeInt, "examples")
     task = parser.instantiate_classes(parsed).data
     if task is None:
@@ -34,7 +34,7 @@ def check_data(arguments: Sequence[str]) -> None:
         raise SystemExit(1)
 
 
-def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> CheckResult:
+def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> TaskCheckResult:
     """Check the problems of a task and of its validation tasks.
 
     References must pass the check and the public check; an empty program, and stubs that return None or raise, must not
@@ -56,10 +56,10 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
     """
     problems = problems_by_split(task, splits)
     each_once = _each_problem_once(problems.values())
-    checked = run_references(sandbox, each_once)
+    checked = judge_references(sandbox, each_once)
     record_accepted_wrong_programs(sandbox, checked)
     found = {id(one.problem): one for one in checked}
-    return CheckResult({name: [found[id(problem)] for problem in split] for name, split in problems.items()})
+    return TaskCheckResult({name: [found[id(problem)] for problem in split] for name, split in problems.items()})
 
 
 def distinct_problems(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
@@ -92,7 +92,7 @@ def _each_problem_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
     return list({id(problem): problem for split in splits for problem in split}.values())
 
 
-def replace_configs_by_data(arguments: Sequence[str]) -> list[str]:
+def replace_configs_by_data_part(arguments: Sequence[str]) -> list[str]:
     """Replace each ``--config FILE`` by its data section."""
     return replace_configs_by_parts(
         arguments,

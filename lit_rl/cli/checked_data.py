@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from lit_rl.execution.checks import AssertTests, Check, StdioTests
 from lit_rl.execution.interface import Outcome
-from lit_rl.execution.judging.asserts.prepared_tests import program_names
+from lit_rl.execution.judging.asserts.prepared_tests import names_from_program
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.rollout.records import reference_program
 from lit_rl.types import Problem
@@ -65,7 +65,7 @@ class CheckedProblem:
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class TaskCheckResult:
     """Result of checking a task: its problems by split."""
 
     splits: Mapping[str, Sequence[CheckedProblem]]
@@ -131,7 +131,7 @@ def _describe_problem_fault(one: CheckedProblem) -> str:
 # -- running --------------------------------------------------------------------------------------------------
 
 
-def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[CheckedProblem]:
+def judge_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[CheckedProblem]:
     """Judge the reference of each problem that has one, under its check and its public check."""
     checked = [CheckedProblem(problem) for problem in problems]
     tried = [
@@ -142,7 +142,7 @@ def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checke
         and one.problem.check.runs_program
         and check is not None
     ]
-    for (one, name), outcome in _judge_all(sandbox, tried):
+    for (one, name), outcome in _judge_named_programs(sandbox, tried):
         setattr(one, name, outcome)
     return checked
 
@@ -153,21 +153,21 @@ def record_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedPr
         ((one, what), source, one.problem.check)
         for one in checked
         if one.problem.check.runs_program and (one.passed or one.outcome is None)
-        for what, source in _empty_programs(one.problem)
+        for what, source in _do_nothing_programs(one.problem)
     ]
-    for (one, what), outcome in _judge_all(sandbox, idle):
+    for (one, what), outcome in _judge_named_programs(sandbox, idle):
         if outcome.passed:
             one.accepted_wrong_programs.append(what)
 
 
-def _judge_all(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
+def _judge_named_programs(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
     """Judge all programs by their checks together; yield each outcome with the name of its program."""
     named = list(tried)
     outcomes = sandbox.judge_many([(source, check) for _, source, check in named])
     return zip((name for name, _, _ in named), outcomes, strict=True)
 
 
-def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
+def _do_nothing_programs(problem: Problem) -> Iterator[tuple[str, str]]:
     """Yield programs that do nothing, each with its description."""
     if problem.check.language != "python":
         if isinstance(problem.check, StdioTests):
@@ -178,14 +178,14 @@ def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
             yield what, f"{problem.program_prefix}    {body}\n"
         return
     yield "an empty program", f"{problem.program_prefix}\npass\n"
-    name = _called_name(problem)
+    name = _name_used_by_tests(problem)
     if name is not None:
         is_class = "." in (problem.check.defines or "") or f"class {name}" in (problem.reference or "")
         for what, body in _BODIES.items():
             yield what, _STUBS["class" if is_class else "function"].format(name=name, body=body)
 
 
-def _called_name(problem: Problem) -> str | None:
+def _name_used_by_tests(problem: Problem) -> str | None:
     """Return the function or class that the tests use; ``None`` if they run a whole program or no name is found."""
     check = problem.check
     if check.defines:
@@ -194,7 +194,7 @@ def _called_name(problem: Problem) -> str | None:
         return None
     try:
         tree = ast.parse(check.test)
-        names = program_names(check.test, tree, None)
+        names = names_from_program(check.test, tree, None)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)} & names

@@ -19,12 +19,12 @@ from lit_rl.cli.config_files import find_class_or_none
 from lit_rl.data.task import PLACEHOLDER
 from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.loading.export import load_weights, write_model
+from lit_rl.models.loading.export import load_policy_weights, write_policy_folder
 from lit_rl.models.policy import Policy
 from lit_rl.modules.module_config import restrict_config_imports
 from lit_rl.signature_check import constructor_parameters
 from lit_rl.training.checkpoints import read_checkpoint, resolve_checkpoint_path
-from lit_rl.training.precision import torch_dtype
+from lit_rl.training.precision import dtype_from_name
 
 _FROM = """\
 from {package} import {kind}
@@ -41,10 +41,10 @@ _LOAD = {
 _SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")
 
 
-def export(arguments: Sequence[str]) -> None:
+def export_policy(arguments: Sequence[str]) -> None:
     """Write the policy of a checkpoint, as :func:`lit_rl.cli.options.export_parser` says."""
     parsed = options.export_parser().parse_args(list(arguments))
-    dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
+    dtype = None if parsed.dtype is None else dtype_from_name(parsed.dtype)
     path, folder = resolve_checkpoint_path(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
     config = load_run_config(checkpoint, parsed.config or ())
@@ -52,9 +52,11 @@ def export(arguments: Sequence[str]) -> None:
     with nullcontext() if parsed.config else restrict_config_imports((), str(path), remedy):
         policy = build_policy(config)
     policy.load()
-    load_weights(policy, checkpoint["state_dict"])
+    load_policy_weights(policy, checkpoint["state_dict"])
     stops = (checkpoint.get("task") or {}).get("stop_strings", ())
-    kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype, overwrite=parsed.overwrite, stop_strings=stops)
+    kind = write_policy_folder(
+        policy, folder, merge=parsed.merge, dtype=dtype, overwrite=parsed.overwrite, stop_strings=stops
+    )
     (folder / "README.md").write_text(model_card_text(checkpoint, config, path.name, kind))
     publish = f"hf upload ORGANISATION/NAME {shlex.quote(str(folder))}"
     print(f"{kind} of {path} written to {folder}; to publish it: {publish}")
@@ -123,14 +125,14 @@ def model_card_text(checkpoint: Mapping[str, Any], config: Mapping[str, Any], na
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=False).strip()}\n---\n",
         f"Trained by {model['class_path']} of lit-rl {__version__}{on}: {counts}. Exported from `{name}`.\n",
-        f"## Use\n\n```python\n{_LOAD[kind]}{_prompt_code(asked)}```\n",
+        f"## Use\n\n```python\n{_LOAD[kind]}{_prompt_example_code(asked)}```\n",
         "## Measured by execution\n\n" + "\n".join(table) + "\n",
         f"## Configuration\n\n```yaml\n{yaml.safe_dump(shown, sort_keys=False).strip()}\n```\n",
     ]
     return "\n".join(parts)
 
 
-def _prompt_code(asked: Mapping[str, Any]) -> str:
+def _prompt_example_code(asked: Mapping[str, Any]) -> str:
     """Return code that prompts as the task did in training, with the task's chat and stop strings."""
     if chat := asked.get("chat"):
         prompt = f"{pformat(chat, sort_dicts=False, width=110)}  # {PLACEHOLDER} stands for the problem"

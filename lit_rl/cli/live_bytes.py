@@ -151,13 +151,13 @@ class LiveByteCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of
         if (count := _FLOPS.get(func._overloadpacket)) is not None:
             self.flops += count(*args, **(kwargs or {}), out_val=result)
         if func.namespace == "c10d":
-            self._count_collective(func._opname, tree_leaves(args))
+            self._count_collective_bytes(func._opname, tree_leaves(args))
         for value in tree_leaves(result):
             if isinstance(value, Tensor):
                 self._track_storage(_local_tensor(value).untyped_storage(), self._new)
         return result
 
-    def _count_collective(self, name: str, leaves: Sequence[Any]) -> None:
+    def _count_collective_bytes(self, name: str, leaves: Sequence[Any]) -> None:
         """Count a ring collective, which brings each rank all but its own share (an all-reduce twice as much)."""
         sizes = [leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)]
         group = next(leaf for leaf in leaves if isinstance(leaf, torch.ScriptObject) and "ProcessGroup" in str(leaf))

@@ -18,14 +18,14 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_callbacks
+from lit_rl.callbacks.checkpointing import Checkpointing, find_checkpointing_callbacks
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
 from lit_rl.cli.config_files import check_and_expand_configs
-from lit_rl.cli.export import export
+from lit_rl.cli.export import export_policy
 from lit_rl.cli.messages import error_text, exit_with_error, shorten_parser_message
-from lit_rl.cli.plan import print_run_plan
+from lit_rl.cli.plan import print_resource_plan
 from lit_rl.cli.replay import rejudge_recorded_run
 from lit_rl.cli.run_config import (
     SaveConfigInTraining,
@@ -57,7 +57,7 @@ yaml.SafeDumper.add_multi_representer(StrEnum, lambda dumper, member: dumper.rep
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "check-contamination": check_contamination,
     "check-data": check_data,
-    "export": export,
+    "export": export_policy,
     "replay": rejudge_recorded_run,
 }
 """Functions of the verbs that need torch, called with the verb's arguments; ``plan`` also needs the parser."""
@@ -154,7 +154,7 @@ class Cli(LightningCLI):
 
     def before_fit(self) -> None:
         """Resume a run that saves itself; only the first start of such a run uses the given checkpoint."""
-        savers = checkpointing_callbacks(self.trainer)
+        savers = find_checkpointing_callbacks(self.trainer)
         if not savers and not getattr(self.trainer, "fast_dev_run", False):
             rank_zero_info(
                 "trainer.callbacks has no Checkpointing, so nothing is saved, and the same command cannot resume: "
@@ -212,7 +212,7 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.path.append(os.getcwd())
     verb = VERBS.get(arguments[0]) if arguments else None
     if arguments[:1] == ["plan"]:
-        verb = partial(print_run_plan, build=partial(Cli, run=False))
+        verb = partial(print_resource_plan, build=partial(Cli, run=False))
     try:
         if verb is None and len(arguments) > 1 and arguments[0] in RUNS and not arguments[1].startswith("-"):
             raise UsageError(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lit_rl.cli import options
-from lit_rl.cli.trace import RankCosts, RunLayout, layout_from_run, measure_update_costs
+from lit_rl.cli.trace import RankCosts, RunWorkload, measure_update_costs, workload_from_run
 from lit_rl.signature_check import PositiveInt, check_and_convert
 
 _HERE = ("--trainer.accelerator=cpu", "--trainer.precision=32-true")
@@ -16,7 +16,7 @@ _DRIVER_BYTES = 1e9
 _FRAGMENTED = 0.05  # of the memory that the driver leaves
 
 
-def print_run_plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> None:
+def print_resource_plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> None:
     """Print the plan of a run on some accelerators."""
     given, rest = options.plan_parser().parse_known_args(list(arguments))
     for name in ("gpus", "gpus_per_node", "prompt_tokens", "completion_tokens"):
@@ -24,16 +24,16 @@ def print_run_plan(arguments: Sequence[str], build: Callable[[Sequence[str]], An
     counted = () if given.gpus is None else ("--trainer.devices=1", "--trainer.num_nodes=1")
     run = build([*rest, *_HERE, *counted])
     gpus = given.gpus or run.trainer.num_devices * run.trainer.num_nodes
-    job = layout_from_run(run.model, run.trainer.strategy, run.datamodule.batch_size, gpus, given.gpus_per_node)
+    job = workload_from_run(run.model, run.trainer.strategy, run.datamodule.batch_size, gpus, given.gpus_per_node)
     tokens = given.completion_tokens or job.completion_tokens
     job = replace(job, prompt_tokens=given.prompt_tokens, completion_tokens=tokens)
     memory = options.GPU_BYTES[given.gpu]
     counts_of_rank = measure_update_costs(run.model, run.trainer.strategy, job)
     vllm_share = getattr(run.model.collector.engine, "memory_share", 0.0)
-    print(plan_text(job, counts_of_rank, given.gpu, vllm_share * memory))
+    print(resource_plan_text(job, counts_of_rank, given.gpu, vllm_share * memory))
 
 
-def plan_text(job: RunLayout, traced: RankCosts, name: str, engine: float = 0.0) -> str:
+def resource_plan_text(job: RunWorkload, traced: RankCosts, name: str, engine: float = 0.0) -> str:
     """Return the plan as text."""
     replicas = f", {job.num_ranks // job.num_shards} replicas" if 1 < job.num_shards < job.num_ranks else ""
     weights = f"weights spread over {job.num_shards} ranks{replicas}" if job.num_shards > 1 else "whole weights on each"

@@ -49,7 +49,7 @@ def rejudge_recorded_run(arguments: Sequence[str]) -> None:
         rewards=kinds,
         sandbox=Callable[[], ProgramRunner] | ProgramRunner | None,
     )
-    given = add_run_config(arguments)
+    given = add_replay_config_parts(arguments)
     # Text that the user typed may name any class; the configuration in the folder of a run may not.
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
     remedy = "read that file, and give it with --config if you trust it"
@@ -73,7 +73,7 @@ def rejudge_recorded_run(arguments: Sequence[str]) -> None:
     print(escape_controls(f"run {folder}"))
     rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards
     runner = objects.sandbox if isinstance(objects.sandbox, ProgramRunner) or not objects.sandbox else objects.sandbox()
-    print(escape_controls("\n".join(replay_lines(folder, objects.data, runner, rewards, parsed.last))))
+    print(escape_controls("\n".join(rejudge_and_describe(folder, objects.data, runner, rewards, parsed.last))))
 
 
 def ignore_sandbox_tier_of_run(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> None:
@@ -85,7 +85,7 @@ def ignore_sandbox_tier_of_run(sandbox: MutableMapping[str, Any], arguments: Seq
             sandbox[name] = default
 
 
-def add_run_config(arguments: Sequence[str]) -> list[str]:
+def add_replay_config_parts(arguments: Sequence[str]) -> list[str]:
     """Add to the arguments the task, rewards and sandbox of the configurations, unless --reward overrides them."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
@@ -110,7 +110,7 @@ def _config_part_for_replay(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def replay_lines(
+def rejudge_and_describe(
     folder: Path, task: TaskDataModule, runner: ProgramRunner | None, rewards: Composite | None, last: int | None = None
 ) -> Iterator[str]:
     """Judge recorded completions again; yield lines about the differences."""

@@ -10,7 +10,7 @@ from jsonargparse import ArgumentParser
 
 from lit_rl.errors import UsageError
 from lit_rl.reports.improvement import learning_verdict
-from lit_rl.reports.runs import Run, read_runs, with_recorded_rollouts
+from lit_rl.reports.runs import Run, add_recorded_rollouts, read_runs
 from lit_rl.run_files.records import Curve
 from lit_rl.run_files.row_text import escape_controls, format_number
 from lit_rl.run_files.settings import CONFIG_FILE, settings_that_differ
@@ -57,7 +57,7 @@ def report_on_runs(arguments: Sequence[str]) -> None:
     if parsed.html:
         from lit_rl.reports.html import write_html_report
 
-        write_html_report([with_recorded_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
+        write_html_report([add_recorded_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
         print(f"page: {parsed.html}")
 
 

@@ -76,7 +76,7 @@ def list_or_copy_configs(arguments: Sequence[str]) -> None:
     if (parsed.action == "copy") != (parsed.name is not None):
         raise UsageError("expected lit-rl configs, lit-rl configs NAME, or lit-rl configs copy NAME [TARGET]")
     if parsed.action == "list":
-        print("\n".join(f"{name:32} {config_summary(file)}" for name, file in shipped_config_files().items()))
+        print("\n".join(f"{name:32} {config_comment_sentence(file)}" for name, file in shipped_config_files().items()))
     elif parsed.action != "copy":
         print(resolve_config_path(parsed.action).read_text("utf-8"), end="")
     else:
@@ -88,7 +88,7 @@ def list_or_copy_configs(arguments: Sequence[str]) -> None:
         print(f"copied to {file}")
 
 
-def config_summary(file: Path) -> str:
+def config_comment_sentence(file: Path) -> str:
     """Return the first sentence of the comment at the head of a configuration."""
     lines = []
     for line in file.read_text(encoding="utf-8").splitlines():

@@ -11,7 +11,7 @@ from lit_rl.cli.shipped_configs import shipped_folder
 from lit_rl.errors import UsageError
 
 
-def page_texts_by_name() -> dict[str, str]:
+def docs_pages_by_name() -> dict[str, str]:
     """Return the Markdown of every page by name, such as ``monitoring``; from the checkout if nothing is installed."""
     return {file.stem: file.read_text(encoding="utf-8") for file in sorted(shipped_folder("docs").glob("*.md"))}
 
@@ -39,7 +39,7 @@ def anchor_of(title: str) -> str:
 def find_page_or_section(name: str) -> str:
     """Return the Markdown of a page, such as ``monitoring``, or of a section, such as ``monitoring#flat_reward``."""
     page, _, anchor = name.partition("#")
-    text = page_texts_by_name().get(Path(page).name.removesuffix(".md"))
+    text = docs_pages_by_name().get(Path(page).name.removesuffix(".md"))
     found = text if not anchor or text is None else sections_by_anchor(text).get(anchor)
     if found is None:
         raise UsageError(f"no page or section is called {name}: lit-rl docs lists the pages")
@@ -54,7 +54,7 @@ def print_docs_page(arguments: Sequence[str]) -> None:
     parser.add_argument("name", nargs="?", type=str, help="such as monitoring, or monitoring#flat_reward")
     name = parser.parse_args(list(arguments)).name
     if name is None:
-        for page, text in page_texts_by_name().items():
+        for page, text in docs_pages_by_name().items():
             print(f"{page:18} {text.splitlines()[0].lstrip('# ')}")
     else:
         print(find_page_or_section(name))

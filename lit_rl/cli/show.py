@@ -17,8 +17,8 @@ from lit_rl.run_files.row_text import (
     escape_controls,
     format_number,
     outcome_sections,
+    token_value_table_lines,
     token_values_by_column,
-    value_table_lines,
     verdict_and_cause_text,
 )
 
@@ -49,10 +49,10 @@ def show_recorded_completion(arguments: Sequence[str]) -> None:
     if parsed.best:
         rollout, row = find_best_row(folder)
     else:
-        rollout = find_rollout(folder, parsed.rollout)
+        rollout = find_recorded_rollout(folder, parsed.rollout)
         row = next((row for row in rollout.rows if row.row == parsed.row), None)
     if not parsed.best and parsed.row is None:
-        print(escape_controls("\n".join(rollout_lines(rollout))))
+        print(escape_controls("\n".join(describe_rollout(rollout))))
         return
     if row is None:
         kept = ", ".join(str(row.row) for row in rollout.rows) or "none"
@@ -60,7 +60,7 @@ def show_recorded_completion(arguments: Sequence[str]) -> None:
             f"row {parsed.row} of rollout {rollout.number} was not recorded; recorded rows are {kept}: raise "
             "RunRecord's num_groups to record more"
         )
-    print(escape_controls("\n".join(row_lines(rollout, row, parsed.value, parsed.lines))))
+    print(escape_controls("\n".join(describe_row(rollout, row, parsed.value, parsed.lines))))
 
 
 def write_samples_for_evalplus(source: Path, path: Path) -> Iterator[str]:
@@ -76,18 +76,18 @@ def write_samples_for_evalplus(source: Path, path: Path) -> Iterator[str]:
         sampling = f"_{loader}_{name.rpartition('/')[2]}" if len(of_samplings) > 1 else ""
         file = path.with_stem(path.stem + sampling)
         file.parent.mkdir(parents=True, exist_ok=True)
-        samples = [sample_for_evalplus(row.task_id, str((row.program or {}).get("source", ""))) for row in rows]
+        samples = [make_evalplus_sample(row.task_id, str((row.program or {}).get("source", ""))) for row in rows]
         file.write_text("".join(f"{json.dumps(sample)}\n" for sample in samples))
         yield f"{file}: {len(rows)} programs for {len({row.task_id for row in rows})} problems"
 
 
-def sample_for_evalplus(task_id: str, program: str) -> dict[str, str]:
+def make_evalplus_sample(task_id: str, program: str) -> dict[str, str]:
     """Return a program under the name that its HumanEval or MBPP problem has in other judges."""
     name = f"Mbpp/{task_id[5:]}" if task_id.startswith("mbpp/") else task_id
     return {"task_id": name, "solution": program, "completion": program}
 
 
-def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
+def find_recorded_rollout(folder: Path, number: int | None) -> RecordedRollout:
     """Return a recorded rollout, the last one if no number is given."""
     numbers, last = [], None
     for last in read_rollouts(folder):
@@ -114,7 +114,7 @@ def find_best_row(folder: Path) -> tuple[RecordedRollout, RecordedRow | None]:
     return best
 
 
-def rollout_lines(rollout: RecordedRollout) -> Iterator[str]:
+def describe_rollout(rollout: RecordedRollout) -> Iterator[str]:
     """Yield the kept rows of a rollout, one line each."""
     yield f"rollout {rollout.number}: {len(rollout.rows)} of {rollout.num_rows} rows were kept; --row shows one"
     for number in dict.fromkeys(row.group for row in rollout.rows):
@@ -127,7 +127,7 @@ def rollout_lines(rollout: RecordedRollout) -> Iterator[str]:
         )
 
 
-def row_lines(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", lines: int = 20) -> Iterator[str]:
+def describe_row(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", lines: int = 20) -> Iterator[str]:
     """Yield everything known about one row."""
     yield f"rollout {rollout.number}, row {row.row}: {row.task_id}"
     terms = ", ".join(f"{name} {format_number(value)}" for name, value in row.terms.items())
@@ -150,7 +150,7 @@ def row_lines(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", li
             yield f"turn {number + 1}: {turn.outcome['verdict']}"
         yield turn.text
         if kind != "none":
-            yield from value_table_lines(row, number, kind, lines)
+            yield from token_value_table_lines(row, number, kind, lines)
         if turn.message:
             yield f"the environment\n{turn.message}"
     for heading, text in outcome_sections(row):

@@ -32,13 +32,13 @@ from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.ppo import PPO
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.training.precision import add_gradients_to_masters, fp32_masters
-from lit_rl.training.ranks import eval_mode, shard, syncing_gradients_if, tensors_of_fsdp_unit, unsharded
+from lit_rl.training.ranks import eval_mode, shard, syncing_gradients_if, tensors_of_fsdp_unit, unsharded_weights
 from lit_rl.training.strategy import FSDP2Strategy
 from lit_rl.types import Completions, Experience, StopReason
 
 
 @dataclass(frozen=True)
-class RunLayout:
+class RunWorkload:
     """The ranks of a run, and the rows that each rank learns from.
 
     One copy of the weights is spread over ``num_shards`` ranks; 1 means a whole copy on each rank. If ``weights_wait``
@@ -91,7 +91,7 @@ class RankCosts:
     on_cpu: float = 0.0
 
 
-def layout_from_run(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> RunLayout:
+def workload_from_run(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> RunWorkload:
     """Return the ranks and rows of a run."""
     counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
     if not counted or not isinstance(module.policy, CausalLM):
@@ -106,7 +106,7 @@ def layout_from_run(module: Any, strategy: Any, batch_size: int, gpus: int, gpus
     if gpus % replicas:
         raise UsageError(f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas")
     rows = batch_size * module.sampling.num_samples
-    return RunLayout(
+    return RunWorkload(
         num_ranks=gpus,
         ranks_per_node=min(gpus, gpus_per_node),
         num_shards=gpus // replicas,
@@ -135,7 +135,7 @@ class _NewTensorsWithoutMemory(TorchDispatchMode):  # type: ignore[no-untyped-ca
         self.fake = fake
 
 
-def measure_update_costs(module: RolloutModule, strategy: Any, job: RunLayout, on_cpu: bool = False) -> RankCosts:
+def measure_update_costs(module: RolloutModule, strategy: Any, job: RunWorkload, on_cpu: bool = False) -> RankCosts:
     """Run an update of a module that is not loaded yet, without its weights; the module cannot be used afterwards.
 
     Two micro-batches go forward and backward, so that the gradients of the first exist during the second. The optimizer
@@ -175,13 +175,13 @@ def _fake_process_group(number: int) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTensorMode) -> int:
+def _load_fake_weights(module: Any, strategy: Any, job: RunWorkload, fake: FakeTensorMode) -> int:
     """Build all weights as fake tensors, tied weights once, and shard them; count the policy's without adapters."""
     with torch.device("meta"):
-        module.load_weights()
+        module.load_models()
         parameters: int = sum(p.numel() for name, p in module.policy.named_parameters() if ".lora_" not in name)
         if module.policy.quantization is not None:
-            _quantise_frozen_layers(module.policy.model)
+            _fake_quantise_layers(module.policy.model)
         module.logprobs.create_reference_if_needed()
     for part in _parts_with_parameters(module):  # usually found by a trial with real weights, which are missing here
         if hasattr(part, "shares_prompts"):
@@ -210,7 +210,7 @@ def _load_fake_weights(module: Any, strategy: Any, job: RunLayout, fake: FakeTen
     return parameters
 
 
-class _FourBitLinear(nn.Module):
+class _FakeFourBitLinear(nn.Module):
     """The bytes of a frozen linear layer in NF4 as bitsandbytes keeps them, with scales of the scales (QLoRA)."""
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -239,13 +239,13 @@ class _ProductWithTransientWeight(torch.autograd.Function):
         return gradient @ gradient.new_empty(ctx.shape), None, None
 
 
-def _quantise_frozen_layers(model: Any) -> None:
+def _fake_quantise_layers(model: Any) -> None:
     """Replace frozen linear layers by 4-bit layers, except the output matrix."""
     output = model.get_output_embeddings()
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.Linear) and child is not output and not child.weight.requires_grad:
-                setattr(parent, name, _FourBitLinear(child))
+                setattr(parent, name, _FakeFourBitLinear(child))
 
 
 def _parts_with_parameters(module: Any) -> list[Any]:
@@ -255,7 +255,7 @@ def _parts_with_parameters(module: Any) -> list[Any]:
 class _UpdateOnFakeTensors:
     """An update of a module on fake tensors."""
 
-    def __init__(self, module: Any, job: RunLayout, strategy: Any, on_cpu: bool) -> None:
+    def __init__(self, module: Any, job: RunWorkload, strategy: Any, on_cpu: bool) -> None:
         self.module, self.job, self.is_sharded = module, job, isinstance(strategy, FSDP2Strategy)
         self.whole_gradients = self.is_sharded and strategy.whole_gradients
         self.offload = self.is_sharded and strategy.offload
@@ -282,7 +282,7 @@ class _UpdateOnFakeTensors:
             self.run_optimizer_step(live)
             for state in self.optimizer.state.values():
                 live.set_kind((v for v in state.values() if isinstance(v, Tensor)), moments)
-            sampling, of_engine = self.sampling_costs(live)
+            sampling, of_engine = self.measure_sampling_bytes(live)
             live.reset_peak()
             live.flops, live.received = 0, Counter()
             with torch.no_grad():
@@ -318,7 +318,7 @@ class _UpdateOnFakeTensors:
             on_cpu=live.most_on_cpu,
         )
 
-    def sampling_costs(self, live: LiveByteCounter) -> tuple[dict[str, float], Counter[Any]]:
+    def measure_sampling_bytes(self, live: LiveByteCounter) -> tuple[dict[str, float], Counter[Any]]:
         """Return bytes by kind while all rows are sampled, and bytes received to gather whole weights for an engine."""
         engine, job, policy = self.module.collector.engine, self.job, self.module.policy
         held = _device_bytes_by_kind(live.now)
@@ -326,7 +326,7 @@ class _UpdateOnFakeTensors:
         if not is_here and policy.lora is not None and not getattr(engine, "merge_adapters", False):
             return held, Counter()  # only adapters are sent to the engine
         before, live.received = live.total, Counter()
-        with torch.no_grad(), unsharded(policy):
+        with torch.no_grad(), unsharded_weights(policy):
             gathered, received = float(live.total - before), Counter(live.received)
             if not is_here:
                 return held, received
@@ -352,7 +352,7 @@ class _UpdateOnFakeTensors:
     def run_forward_backward(self, micro: Experience, live: LiveByteCounter, gradients: str) -> int:
         """Run forward and backward passes; return the number of losses."""
         module, losses = self.module, 0
-        for loss, _ in module.microbatch_losses(micro, module.denominator(micro)):
+        for loss, _ in module.microbatch_losses(micro, module.update_denominator(micro)):
             loss.backward()
             losses += 1
             live.set_kind((p.grad for p in self.trained), gradients)
@@ -371,7 +371,7 @@ class _UpdateOnFakeTensors:
             self.optimizer.zero_grad()
 
 
-def make_longest_experience(job: RunLayout, number: int) -> Experience:
+def make_longest_experience(job: RunWorkload, number: int) -> Experience:
     """Return experience of maximum length, with actual values, not fake tensors: values decide which operations run.
 
     The first prompt and the first completion are one token shorter than others that go through the model together with

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lit_rl.signature_check import PositiveInt, PositiveShare, typed_arguments
+from lit_rl.signature_check import PositiveInt, PositiveShare, check_call_arguments
 from lit_rl.types import Problem
 
 
@@ -52,7 +52,7 @@ def statement_text(problem: Problem) -> str:
     return "\n".join(message["content"] for message in problem.prompt)
 
 
-@typed_arguments
+@check_call_arguments
 def find_overlaps(
     train: Iterable[Problem],
     held_out: Sequence[Problem],

@@ -36,7 +36,7 @@ class CallExample:
     expected: Any
 
 
-def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> list[CallExample]:
+def find_call_examples(text: str, function: str, parameters: Sequence[str] = ()) -> list[CallExample]:
     r"""Return calls of a function with their values, as docstrings and statements show them; each call comes once.
 
     ==============================================================  ========================================
@@ -54,7 +54,7 @@ def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> l
     call for which the text gives two values.
 
     Example:
-        >>> find_examples("double(2) ➞ 4 or so\ndouble(3) should return 6.", "double")
+        >>> find_call_examples("double(2) ➞ 4 or so\ndouble(3) should return 6.", "double")
         [CallExample(arguments=(3,), expected=6)]
     """
     found: dict[str, CallExample] = {}

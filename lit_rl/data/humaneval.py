@@ -7,9 +7,9 @@ import re
 from dataclasses import replace
 from typing import Unpack
 
-from lit_rl.data.examples_in_text import find_examples, parameter_names
+from lit_rl.data.examples_in_text import find_call_examples, parameter_names
 from lit_rl.data.mbpp_plus import check_from_test_source
-from lit_rl.data.prompts import FUNCTION_STOPS, Form, chat_messages, finish_function_request
+from lit_rl.data.prompts import FUNCTION_STOPS, Form, chat_messages, request_to_finish_function
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import SingleFileTask, SplitName, TaskOptions
 from lit_rl.errors import UsageError
@@ -40,7 +40,7 @@ class HumanEval(SingleFileTask):
     ``\nif`` and ``\nprint``. In instruct form the prompt is a chat message, and the program is the fenced block of the
     answer, put after the prompt's imports and helper functions, which the tests use. ``reference`` is the whole
     program: prompt and canonical solution. ``public_check`` holds the docstring's examples that are calls with
-    values (146 of the 164 rows have some, see :func:`~lit_rl.data.examples_in_text.find_examples`). Problems carry
+    values (146 of the 164 rows have some, see :func:`~lit_rl.data.examples_in_text.find_call_examples`). Problems carry
     ``entry_point`` and ``statement`` in ``fields``.
 
     Args:
@@ -82,7 +82,7 @@ class HumanEval(SingleFileTask):
         instruct = self.form == "instruct"
         return Problem(
             task_id=row.text("task_id"),
-            prompt=chat_messages(finish_function_request(prompt)) if instruct else prompt,
+            prompt=chat_messages(request_to_finish_function(prompt)) if instruct else prompt,
             check=replace(_build_check(row), timeout_seconds=self.timeout_seconds),
             public_check=self._build_public_check(row),
             program_prefix=source_before_function(prompt, entry_point) if instruct else prompt,
@@ -98,7 +98,7 @@ class HumanEval(SingleFileTask):
             return None
         shown = prompt.removeprefix(source_before_function(prompt, entry_point)).rstrip()
         shown = shown.removesuffix('"""').removesuffix("'''")
-        examples = find_examples(shown, entry_point, parameter_names(prompt, entry_point))
+        examples = find_call_examples(shown, entry_point, parameter_names(prompt, entry_point))
         cases = tuple((example.arguments, example.expected) for example in examples)
         return CallTests(cases, entry_point, self.timeout_seconds, EXAMPLE_TOLERANCE) if cases else None
 

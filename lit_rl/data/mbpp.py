@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Unpack
 
-from lit_rl.data.mbpp_plus import check_from_test_source, comparison_for_task
-from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function_name, task_prompt
+from lit_rl.data.mbpp_plus import check_from_test_source, evalplus_comparison
+from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function_name, mbpp_style_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests, CallTests
@@ -127,11 +127,11 @@ class MBPP(TaskDataModule):
         shown = task.public_tests[: self.shown_tests]
         stops = () if self.form == "instruct" else BLOCK_STOPS if solved else PROGRAM_STOPS
         check = replace(task.check, timeout_seconds=self.timeout_seconds)
-        public = _join_lines(*task.before_public, *shown)
+        public = _join_source_parts(*task.before_public, *shown)
         objects = isinstance(check, AssertTests) and check.allow_objects
         return Problem(
             task_id=f"mbpp/{task.number}",
-            prompt=task_prompt(task.text, shown, self.form, solved),
+            prompt=mbpp_style_prompt(task.text, shown, self.form, solved),
             check=check,
             public_check=AssertTests(public, check.entry_point, self.timeout_seconds, allow_objects=objects)
             if shown
@@ -193,17 +193,17 @@ def parse_mbpp_row(row: Row) -> ParsedMBPPRow:
     shown = tuple(_unix_newlines(test) for test in row.texts("test_list"))
     if "text" in row:
         setup = _unix_newlines(row.text("test_setup_code", default=""))
-        test = _join_lines(setup, *shown)
+        test = _join_source_parts(setup, *shown)
         check = AssertTests(test, allow_objects=_tests_use_classes(program, test))
         return ParsedMBPPRow(number, row.text("text"), shown, program, check, (setup,))
     imports, text = tuple(row.texts("test_imports")), row.text("prompt")
     if "test" not in row:
-        return ParsedMBPPRow(number, text, shown, program, AssertTests(_join_lines(*imports, *shown)), imports)
+        return ParsedMBPPRow(number, text, shown, program, AssertTests(_join_source_parts(*imports, *shown)), imports)
     function = called_function_name(program, "\n".join(shown))
     if function is None:
         raise row.error("test_list", "calls no function of code")
     written = check_from_test_source(
-        _join_lines(*imports, row.text("test")), program, function, comparison_for_task(number)
+        _join_source_parts(*imports, row.text("test")), program, function, evalplus_comparison(number)
     )
     return ParsedMBPPRow(number, text, shown, program, written, imports)
 
@@ -214,7 +214,7 @@ def _tests_use_classes(program: str, test: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id in classes for n in ast.walk(ast.parse(test))) if classes else False
 
 
-def _join_lines(*parts: str) -> str:
+def _join_source_parts(*parts: str) -> str:
     return "".join(f"{part.rstrip()}\n" for part in parts if part.strip())
 
 

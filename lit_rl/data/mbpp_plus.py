@@ -22,7 +22,7 @@ TRUTH_OF_MATCH = frozenset({737, 787, 794})
 """Tasks whose reference returns a regular expression's match or None, and whose answer is yes or no."""
 
 
-def comparison_for_task(task_id: int) -> Compare:
+def evalplus_comparison(task_id: int) -> Compare:
     """Return the way in which EvalPlus compares answers to a task of MBPP+."""
     return "as_set" if task_id in UNORDERED else "as_truth" if task_id in TRUTH_OF_MATCH else "as_is"
 

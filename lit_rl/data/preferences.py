@@ -40,7 +40,7 @@ class PreferencePair:
     rejected_finished: bool = True
 
 
-def make_pairs(
+def make_preference_pairs(
     problem: Problem,
     completions: Sequence[str],
     rewards: Sequence[float | None],
@@ -66,7 +66,7 @@ def make_pairs(
     Example:
         >>> from lit_rl.execution.checks import TokenTarget
         >>> problem = Problem("p", "2 + 2 =", TokenTarget())
-        >>> pairs = make_pairs(problem, ["4", "5", "?"], [1.0, 0.0, None], margin=0.5)
+        >>> pairs = make_preference_pairs(problem, ["4", "5", "?"], [1.0, 0.0, None], margin=0.5)
         >>> [(pair.chosen, pair.rejected) for pair in pairs]
         [('4', '5')]
     """
@@ -92,7 +92,7 @@ def make_pairs(
     return pairs
 
 
-def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
+def write_preference_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
     """Write pairs as JSON lines, whole or not at all; return their number. The path should end in ``.jsonl``."""
     path = Path(path)
     lines = [json.dumps(asdict(pair), ensure_ascii=False) + "\n" for pair in pairs]
@@ -103,7 +103,7 @@ def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
     return len(lines)
 
 
-def parse_pair(row: Row) -> PreferencePair:
+def parse_preference_pair(row: Row) -> PreferencePair:
     """Parse a row as a pair. If it has only prompt, chosen and rejected, the chosen text gets the larger reward."""
     chosen_reward, rejected_reward = row.float_number("chosen_reward", 1.0), row.float_number("rejected_reward", 0.0)
     if not chosen_reward > rejected_reward:
@@ -162,7 +162,7 @@ class PreferencePairs(TaskDataModule):
         path = self.path if split == "train" else self.validation_path
         if path is None:
             return []
-        pairs = list(parse_rows(read_rows(path), parse_pair))
+        pairs = list(parse_rows(read_rows(path), parse_preference_pair))
         return [
             Problem(f"{pair.task_id}/{n}", pair.prompt, ReferenceText(pair.chosen), fields={"pair": pair})
             for n, pair in enumerate(pairs)

@@ -68,7 +68,7 @@ class ProblemLoader:
         self.position = 0
         self._resumed = False
         # Lightning calls ``set_epoch`` on the sampler, whose type says whether problems come in order.
-        self.sampler = _EpochForwarder(self) if shuffle else _InOrderSampler(self)
+        self.sampler = _EpochForwarder(self) if shuffle else _InOrderMarker(self)
         self.batch_sampler = None
 
     def __len__(self) -> int:
@@ -169,5 +169,5 @@ class _EpochForwarder:
         self.loader.set_epoch(epoch)
 
 
-class _InOrderSampler(_EpochForwarder, SequentialSampler):
+class _InOrderMarker(_EpochForwarder, SequentialSampler):
     """A sampler whose type says that problems come in order, so that Lightning keeps that order."""

@@ -52,7 +52,7 @@ def called_function_name(program: str, asserts: str) -> str | None:
     return next((f.id for f in calls if isinstance(f, ast.Name) and f.id in defined), None)
 
 
-def task_prompt(
+def mbpp_style_prompt(
     task: str, tests: Sequence[str], form: Form, solved: Sequence[tuple[str, Sequence[str], str]] = ()
 ) -> str | tuple[Message, ...]:
     """Return the prompt of a task in a sentence or two with tests to pass, as in MBPP.
@@ -108,7 +108,7 @@ def contest_prompt(question: str, starter_code: str = "", function: str | None =
     return chat_messages("\n\n".join(parts), system=system)
 
 
-def finish_function_request(beginning: str) -> str:
+def request_to_finish_function(beginning: str) -> str:
     """Return a request to a chat model to finish a function, in one fenced block."""
     return (
         "Finish this Python function. Answer with the whole function, imports included, in one fenced block.\n\n"

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from lit_rl.errors import UsageError, expand_variables, short_repr
 from lit_rl.foreign_files import open_text_or_gzip
-from lit_rl.lazy import load_extra
+from lit_rl.lazy import import_extra
 from lit_rl.signature_check import check_and_convert
 
 BadRows = Literal["error", "skip"]
@@ -156,7 +156,7 @@ def _read_raw_rows(source: str, subset: str | None, split: str | None) -> _RawRo
     elif path.exists() or source.endswith(SUFFIXES) or source.startswith((".", "/", "~", "$")):
         yield from _read_file(path)
     else:
-        datasets = load_extra("datasets", source, "data")
+        datasets = import_extra("datasets", source, "data")
         for part in (split or "train").split("+"):
             rows = datasets.load_dataset(source, subset, split=part, streaming=True)
             yield from ((source, number, values) for number, values in enumerate(rows, 1))
@@ -238,7 +238,7 @@ def _read_json(path: Path) -> _RawRows:
 
 def _read_arrow_rows(path: Path) -> _RawRows:
     """Yield rows of a Parquet file, or of a stream of record batches as ``save_to_disk`` writes it."""
-    pyarrow, parquet = (load_extra(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
+    pyarrow, parquet = (import_extra(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
     with ExitStack() as files:
         if path.suffix == ".parquet":
             batches = files.enter_context(parquet.ParquetFile(path)).iter_batches(batch_size=1024)

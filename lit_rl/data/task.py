@@ -16,7 +16,7 @@ import lightning.pytorch as pl
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.errors import ArgumentError, UsageError, seed_or_global
 from lit_rl.execution.program import Extraction
-from lit_rl.signature_check import NonNegativeInt, PositiveInt, TypedArguments, ValueLimit, typed_arguments
+from lit_rl.signature_check import ArgumentChecks, NonNegativeInt, PositiveInt, ValueLimit, check_call_arguments
 from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]
@@ -42,7 +42,7 @@ Chat = Annotated[
 ]
 
 
-class TaskDataModule(pl.LightningDataModule, TypedArguments):
+class TaskDataModule(pl.LightningDataModule, ArgumentChecks):
     """A task: problems for training and evaluation.
 
     A subclass implements :meth:`load_problems`. Constructors load nothing, so every YAML instantiates
@@ -105,14 +105,14 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     def load_problems(self, split: Split) -> list[Problem]:
         """Return all problems of a split, in a fixed order; an empty list if the task has no such split."""
 
-    @typed_arguments
+    @check_call_arguments
     def problems(self, split: Split) -> list[Problem]:
         """Return the problems of a split: loaded once, without problems that do not fit, cut to the maximum number."""
         if not hasattr(self, "_problems"):
             raise UsageError(f"call super().__init__(**options) in {type(self).__name__}.__init__")
         if split not in self._problems:
             limit = self.max_train_problems if split == "train" else self.max_validation_problems
-            loaded = self._load_once(split)
+            loaded = self._load_problems_once(split)
             kept = loaded if self._keep is None else self._keep(loaded, self.name, split)
             self.left_out[split] = len(loaded) - len(kept)
             self._problems[split] = kept[:limit]
@@ -131,7 +131,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         stops = problem.stop_strings if self.stop_strings is None else tuple(self.stop_strings)
         return replace(problem, extraction=self.extraction or problem.extraction, stop_strings=stops)
 
-    def _load_once(self, split: Split) -> list[Problem]:
+    def _load_problems_once(self, split: Split) -> list[Problem]:
         """Return all problems of a split, read only once: reading can take minutes, and the filter can change."""
         if split not in self._loaded:
             loaded: Any = self.load_problems(split)

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 
 from lit_rl.errors import LitRLError
 from lit_rl.models.policy import Policy
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import ArgumentChecks
 from lit_rl.types import Generation, Request, Sampling
 
 
@@ -56,7 +56,7 @@ class Session(ABC):
         """Number of requests that were submitted but not yet answered."""
 
 
-class Engine(TypedArguments, ABC):
+class Engine(ArgumentChecks, ABC):
     """Samples completions with a policy's weights."""
 
     in_rounds: bool = False

@@ -12,7 +12,7 @@ from lit_rl.engines.engine import Engine, Session
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import RunningBatch
 from lit_rl.signature_check import PositiveInt
-from lit_rl.training.ranks import eval_mode, naming_phase, unsharded
+from lit_rl.training.ranks import eval_mode, naming_phase, unsharded_weights
 from lit_rl.types import Generation, Request, Sampling
 
 # Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until their number
@@ -40,7 +40,7 @@ class InProcess(Engine):
 
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
-        with torch.no_grad(), eval_mode(policy), naming_phase("sampling"), unsharded(policy):
+        with torch.no_grad(), eval_mode(policy), naming_phase("sampling"), unsharded_weights(policy):
             session = InProcessSession(policy, sampling, self.max_rows)
             try:
                 yield session
@@ -75,11 +75,11 @@ class InProcessSession(Session):
         count = count if waited or count >= _SHARE_TO_START * held else 0
         if count:
             requests = [self._waiting.popleft() for _ in range(count)]
-            if self._batches and self._batches[-1].can_join:
+            if self._batches and self._batches[-1].can_add_rows:
                 self._batches[-1].add_requests(requests)
             else:
                 self._batches.append(
-                    RunningBatch(self._policy.make_decoding(), requests, self._sampling, self._version)
+                    RunningBatch(self._policy.make_batch_decoder(), requests, self._sampling, self._version)
                 )
         self._steps_waiting = self._steps_waiting + 1 if self._waiting and not count else 0
         generations = [generation for batch in self._batches for generation in batch.step()]

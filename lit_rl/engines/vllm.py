@@ -17,13 +17,13 @@ from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.engines.engine import Engine, Session
 from lit_rl.engines.vllm_package import (
-    adapter_arguments,
     isolated_random_state,
     keeping_process_group,
     reload_weights,
     replace_adapter,
     sampling_params,
     start_llm,
+    vllm_adapter_arguments,
     write_model_config,
 )
 from lit_rl.engines.weight_export import (
@@ -31,7 +31,7 @@ from lit_rl.engines.weight_export import (
     adapter_weights,
     full_weights,
     gather_and_write_weights,
-    language_model_to_copy,
+    require_copyable_policy,
     sends_adapter_only,
     write_adapter,
 )
@@ -104,10 +104,10 @@ class VLLM(Engine):
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
-        model = language_model_to_copy(policy, "VLLM", merge=self.merge_adapters)
+        model = require_copyable_policy(policy, "VLLM", merge=self.merge_adapters)
         with eval_mode(model), torch.no_grad(), naming_phase("sampling"), isolated_random_state(model.device):
             self._start_llm(model)
-            self._refresh_weights(model)
+            self._send_weights_if_changed(model)
             session = VLLMSession(self._llm.llm_engine, model, sampling, self._adapter)
             try:
                 yield session
@@ -147,14 +147,14 @@ class VLLM(Engine):
             arguments["max_model_len"] = longest
         if sends_adapter_only(policy, self.merge_adapters):
             config = policy.model.peft_config[POLICY]
-            arguments |= adapter_arguments(int(max([config.r, *config.rank_pattern.values()])))
+            arguments |= vllm_adapter_arguments(int(max([config.r, *config.rank_pattern.values()])))
         with naming_phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
             write_model_config(policy, Path(folder))
             self._llm = start_llm(Path(folder), arguments | self.options)
         if self.sleep:
             self._llm.sleep(level=1)
 
-    def _refresh_weights(self, policy: CausalLM) -> None:
+    def _send_weights_if_changed(self, policy: CausalLM) -> None:
         """Send the weights if they changed since the last session; all ranks take part."""
         if self.sleep:
             self._llm.wake_up(tags=["weights"])

@@ -86,7 +86,7 @@ class VLLMClient:
             fault = getattr(error, "reason", error)
             raise _RetryableError(f"{type(fault).__name__}: {fault}") from None
         if status != 200:
-            message, hint = error_text(data), ""
+            message, hint = error_message_of_response(data), ""
             if status >= 500 and status != 501:
                 raise _RetryableError(f"HTTP {status}: {message}")
             if path == "/health" or status < 400:
@@ -110,7 +110,7 @@ class _RetryableError(Exception):
     """The server or the connection failed; the same request may succeed later."""
 
 
-def error_text(data: bytes) -> str:
+def error_message_of_response(data: bytes) -> str:
     """Return the message of an error response, in one line."""
     try:
         content: Any = json.loads(data)

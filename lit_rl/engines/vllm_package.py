@@ -102,7 +102,7 @@ def sampling_params(request: Request, sampling: Sampling, eos_ids: Collection[in
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 
-def adapter_arguments(rank: int) -> dict[str, Any]:
+def vllm_adapter_arguments(rank: int) -> dict[str, Any]:
     """Return arguments for a ``vllm.LLM`` that runs an adapter; vLLM allows only some values of ``max_lora_rank``."""
     return {
         "enable_lora": True,

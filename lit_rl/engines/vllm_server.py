@@ -22,8 +22,8 @@ from lit_rl.engines.weight_export import (
     adapter_weights,
     full_weights,
     gather_and_write_weights,
-    language_model_to_copy,
     raise_if_any_rank_failed,
+    require_copyable_policy,
     sends_adapter_only,
     write_adapter,
     write_weights,
@@ -99,9 +99,9 @@ class VLLMServer(Engine):
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
-        model = language_model_to_copy(policy, "VLLMServer", merge=self.merge_adapters)
+        model = require_copyable_policy(policy, "VLLMServer", merge=self.merge_adapters)
         with eval_mode(model), torch.no_grad(), naming_phase("sampling"):
-            self._refresh_weights(model)
+            self._send_weights_if_changed(model)
             server = self.servers[rank() % len(self.servers)]
             named = {"model": self._label} if sends_adapter_only(model, self.merge_adapters) else {}
             session = VLLMServerSession(self, server, model, sampling, named)
@@ -124,7 +124,7 @@ class VLLMServer(Engine):
 
     # -- weights ---------------------------------------------------------------------------------------------
 
-    def _refresh_weights(self, policy: CausalLM) -> None:
+    def _send_weights_if_changed(self, policy: CausalLM) -> None:
         """Send the weights if they changed since the last session (collective); an error is raised on all ranks."""
         if not self._run:
             with naming_phase("waiting for vllm servers"):

@@ -29,10 +29,10 @@ from lit_rl.signature_check import check_and_convert
 from lit_rl.training.ranks import (
     describe_rank_and_phase,
     gather_over_ranks,
-    gathered_weights,
+    gather_whole_tensor,
+    gathered_unit_weights,
     modules_of_fsdp_unit,
     reshard,
-    whole_tensor,
 )
 
 Tensors = tuple[str, Tensor]
@@ -42,7 +42,7 @@ _OWN = f".modules_to_save.{POLICY}."
 _MATRIX = re.compile(rf"\.lora_[AB]\.{POLICY}\.weight$")
 
 
-def language_model_to_copy(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
+def require_copyable_policy(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
     """Return the policy if the engine can copy its weights; raise an error otherwise."""
     model: CausalLM = check_and_convert(policy, CausalLM, f"policy of {engine}")
     if has_adapter(model.model):
@@ -78,7 +78,7 @@ def full_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = Tru
     sent: set[str] = set()
     names = {id(module): name for name, module in policy.model.named_modules()}
     for unit in _fsdp_units_to_gather(policy):
-        with gathered_weights(unit), torch.no_grad():
+        with gathered_unit_weights(unit), torch.no_grad():
             own: dict[int | str, tuple[str, Callable[[], Tensor]]] = {}
             for module in modules_of_fsdp_unit(unit):
                 for name, make, key in _named_weight_makers(module, names, merge) if id(module) in names else ():
@@ -93,7 +93,7 @@ def _fsdp_units_to_gather(policy: CausalLM) -> list[nn.Module]:
     module: Any = policy
     if not isinstance(module, FSDPModule):
         return [policy]
-    module._get_fsdp_state()._lazy_init()  # the first forward would make a layer the root; see sharding.unsharded
+    module._get_fsdp_state()._lazy_init()  # the first forward would make a layer the root: see unsharded_weights
     inside = set(policy.model.modules())
     return [policy, *(m for m in policy.modules() if isinstance(m, FSDPModule) and m in inside)]
 
@@ -106,13 +106,13 @@ def _named_weight_makers(
     for own, tensor in {**module._parameters, **saved}.items():
         name = _weight_name_in_checkpoint(f"{names[id(module)]}.{own}")
         if tensor is not None and name:
-            yield name, partial(_dequantized, module, tensor), id(tensor)
+            yield name, partial(_dequantize_if_4bit, module, tensor), id(tensor)
     if merge and (base := getattr(module, "base_layer", None)):
         # The base layer follows as a child of this module with the same weight: the first of the two counts.
         yield _weight_name_in_checkpoint(f"{names[id(base)]}.weight"), partial(_merged_weight, module), id(base.weight)
 
 
-def _dequantized(layer: nn.Module, tensor: Tensor) -> Tensor:
+def _dequantize_if_4bit(layer: nn.Module, tensor: Tensor) -> Tensor:
     """Return a tensor of a layer; a 4-bit weight is dequantized."""
     if not hasattr(tensor, "quant_state"):
         return tensor.detach()
@@ -124,7 +124,7 @@ def _dequantized(layer: nn.Module, tensor: Tensor) -> Tensor:
 
 def _merged_weight(layer: Any) -> Tensor:
     """Return the weight of an adapted layer with the policy's adapter added, without rounding in between."""
-    weight = _dequantized(layer.base_layer, layer.base_layer.weight)
+    weight = _dequantize_if_4bit(layer.base_layer, layer.base_layer.weight)
     if POLICY not in getattr(layer, "lora_A", {}) and POLICY not in getattr(layer, "lora_embedding_A", {}):
         return weight
     merged: Tensor = weight + layer.get_delta_weight(POLICY).to(weight)
@@ -158,8 +158,11 @@ def adapter_weights(policy: CausalLM) -> Iterator[Tensors]:
         reshard(unit)  # a forward pass may have left the unit's weights whole instead of sharded
     for name, layer in policy.model.named_modules():
         if POLICY in getattr(layer, "lora_A", {}):
-            yield f"{name}.lora_A.weight", whole_tensor(layer.lora_A[POLICY].weight).detach()
-            yield f"{name}.lora_B.weight", whole_tensor(layer.lora_B[POLICY].weight).detach() * layer.scaling[POLICY]
+            yield f"{name}.lora_A.weight", gather_whole_tensor(layer.lora_A[POLICY].weight).detach()
+            yield (
+                f"{name}.lora_B.weight",
+                gather_whole_tensor(layer.lora_B[POLICY].weight).detach() * layer.scaling[POLICY],
+            )
 
 
 def write_adapter(weights: Iterable[Tensors], folder: Path, config: Any) -> int:

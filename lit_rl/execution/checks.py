@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from lit_rl.errors import ArgumentError
 from lit_rl.execution.interface import Check as Check
-from lit_rl.execution.interface import require_serialisable, wall_limit
+from lit_rl.execution.interface import require_transferable, wall_limit
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.languages import Language as Language
 from lit_rl.execution.program import ExtractedProgram, Extraction, WantedProgram
@@ -111,15 +111,15 @@ class CallTests(Check):
             wanted, remedy = "(arguments, expected) with a tuple of arguments", "write f(2) == 4 as ((2,), 4)"
             if is_call and self.language != "python":
                 is_flat = self.language != "c" or not any(isinstance(one, list | tuple | dict) for one in case[0])
-                is_call = is_flat and _is_json(case[0], False) and _is_json(case[1], True)
+                is_call = is_flat and _is_portable_json(case[0], False) and _is_portable_json(case[1], True)
                 wanted, remedy = f"{_OF_DRIVERS}, as language is {self.language}", ""
             if not is_call:
                 raise ArgumentError(f"CallTests.cases[{index}]", wanted, value_text(case), remedy)
             for what, value in zip(("an argument", "the expected value"), case, strict=True):
-                require_serialisable(value, f"CallTests.cases[{index}]: {what}")
+                require_transferable(value, f"CallTests.cases[{index}]: {what}")
 
     @property
-    def num_limits(self) -> int:
+    def cpu_limit_factor(self) -> int:
         """Number by which ``timeout_seconds`` is multiplied to limit a whole program."""
         return 1 if self.shared_timeout else len(self.cases)
 
@@ -127,7 +127,7 @@ class CallTests(Check):
     def wall_budget_seconds(self) -> float:
         """Most wall seconds: one limit per case, and one per run of the compiler, which is retried."""
         compiling = 0.0 if self.language == "python" else MAX_COMPILATIONS * wall_limit(COMPILE_SECONDS)
-        return self.num_limits * wall_limit(self.timeout_seconds) + compiling
+        return self.cpu_limit_factor * wall_limit(self.timeout_seconds) + compiling
 
 
 @dataclass(frozen=True)
@@ -332,12 +332,14 @@ def _check_fields(check: Any, languages: Sequence[str] = get_args(Language), **r
             raise ArgumentError(f"{type(check).__name__}.{name}", expected, value_text(getattr(check, name)))
 
 
-def _is_json(value: object, is_expected: bool) -> bool:
+def _is_portable_json(value: object, is_expected: bool) -> bool:
     """Return whether all languages read a value from JSON alike; only expected values may hold larger numbers."""
     if isinstance(value, dict):
-        return not any(isinstance(key, tuple) for key in value) and _is_json([*value, *value.values()], is_expected)
+        return not any(isinstance(key, tuple) for key in value) and _is_portable_json(
+            [*value, *value.values()], is_expected
+        )
     if isinstance(value, list | tuple):
-        return all(_is_json(item, is_expected) for item in value)
+        return all(_is_portable_json(item, is_expected) for item in value)
     if isinstance(value, str):
         return _is_text(value)
     if isinstance(value, float):

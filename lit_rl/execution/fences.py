@@ -58,7 +58,7 @@ class Fence:
     opens: bool = True
     closes: bool = False
 
-    def ended_by(self, other: Fence) -> bool:
+    def can_be_ended_by(self, other: Fence) -> bool:
         """Return whether another fence can be the end of the block that this fence opens.
 
         A fence with a known tag also ends the block: the author forgot to close it.
@@ -69,7 +69,7 @@ class Fence:
         return other.tag in KNOWN_TAGS and len(other.mark) >= len(self.mark)
 
 
-def answer_start(text: str, in_thought: bool = False, is_quoted: Callable[[int], bool] = lambda _: False) -> int:
+def end_of_thoughts(text: str, in_thought: bool = False, is_quoted: Callable[[int], bool] = lambda _: False) -> int:
     """Return the index of the first character after a byte order mark and thoughts; ``len(text)`` if all is thought.
 
     Args:

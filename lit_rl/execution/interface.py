@@ -21,7 +21,7 @@ from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.execution.program import ExtractedProgram, Extraction, WantedProgram, extract_program
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.value_text import shorten_text
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import ArgumentChecks
 
 _MAX_LINE_LENGTH = 100
 
@@ -201,7 +201,7 @@ _ALWAYS_SERIALISABLE_BYTES = 200  # a value that marshal writes in fewer bytes, 
 _WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twice is written twice
 
 
-def require_serialisable(value: Any, where: str) -> None:
+def require_transferable(value: Any, where: str) -> None:
     """Raise ValueError if a value is too large or too deep to be passed to a program or returned by one."""
     try:
         if len(marshal.dumps(value, _WITHOUT_REFERENCES)) < _ALWAYS_SERIALISABLE_BYTES:
@@ -221,7 +221,7 @@ def require_serialisable(value: Any, where: str) -> None:
         return  # a value that cannot be copied is not plain data, and equals no answer
 
 
-def require_program(program: object, check: object) -> None:
+def require_program_and_check(program: object, check: object) -> None:
     """Raise ArgumentError unless ``program`` is a text and ``check`` is a check; the two are easily swapped."""
     if not isinstance(program, str) or not isinstance(check, Check):
         given = f"{short_repr(program, 60)} and {short_repr(check, 60)}"
@@ -230,7 +230,7 @@ def require_program(program: object, check: object) -> None:
         raise ArgumentError("submit", "the text of a program, then a check such as AssertTests(...)", given, remedy)
 
 
-class ProgramRunner(TypedArguments, ABC):
+class ProgramRunner(ArgumentChecks, ABC):
     """Runner that judges programs. A module takes a runner or a way to build one, and closes the runner it started."""
 
     @abstractmethod

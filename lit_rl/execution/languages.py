@@ -283,7 +283,7 @@ def find_toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
         home = os.path.dirname(os.path.dirname(program))
     names["home"] = home
     names["go"] = next(map(os.path.basename, sorted(glob.glob(f"{home}/pkg/linux_*"))), "linux_amd64")
-    parts = [_find_part(command, part, path) for part in spec.parts]
+    parts = [_find_compiler_part(command, part, path) for part in spec.parts]
     tools = [command, *parts, *glob.glob("/lib*/ld-linux*"), *glob.glob("/lib/*/ld-linux*")]
     found = Toolchain(names, (), ())
     tools += [path for pattern in found.fill_command(spec.executables) for path in glob.glob(pattern)]
@@ -309,7 +309,7 @@ def _run_for_output(command: Sequence[str]) -> str:
     return done.stdout
 
 
-def _find_part(command: str, part: str, path: str) -> str | None:
+def _find_compiler_part(command: str, part: str, path: str) -> str | None:
     answer = _run_for_output([command, f"-print-prog-name={part}"]).strip()
     return answer if os.path.isabs(answer) else shutil.which(answer, path=path)
 

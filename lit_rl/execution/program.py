@@ -17,7 +17,7 @@ from lit_rl.execution.fences import (
     PROSE_TAGS,
     TAGS_OF,
     Fence,
-    answer_start,
+    end_of_thoughts,
     find_fences,
 )
 from lit_rl.execution.languages import LANGUAGES
@@ -98,7 +98,7 @@ def extract_program(
     False
     """
     wanted, reader = wanted or WantedProgram(), BoundedParser()
-    start = answer_start(text, wanted.in_thought, partial(_is_in_python_string, text, wanted, reader))
+    start = end_of_thoughts(text, wanted.in_thought, partial(_is_in_python_string, text, wanted, reader))
     # The prompt may have opened the block with a bare fence, which leaves its tag to the answer.
     first = _FIRST_LINE.match(text, start)
     if first and wanted.language in TAGS_OF and first[1].lower() in TAGS_OF[wanted.language]:
@@ -117,7 +117,7 @@ def extract_program(
         blocks = blocks or [block for block in _all_blocks(text, fences) if not block.is_blank]
         if blocks:
             found = _program_in_block(text, _choose_block(blocks, wanted, reader), wanted, reader)
-    return _keep_definitions(found, wanted, reader) if found and extraction == "definitions" else found
+    return _blank_unneeded_lines(found, wanted, reader) if found and extraction == "definitions" else found
 
 
 def move_future_imports_first(prefix: str, source: str) -> tuple[str, str]:
@@ -232,7 +232,7 @@ def _closing_fence_index(
     """Return the index of the fence that ends a block; a fence inside one of the block's docstrings does not end it."""
     fence = fences[opening]
     ahead = range(opening + 1, min(opening + 1 + _MAX_AHEAD, len(fences)))
-    ends = [index for index in ahead if fence.ended_by(fences[index])][:_MAX_ENDS] or [len(fences)]
+    ends = [index for index in ahead if fence.can_be_ended_by(fences[index])][:_MAX_ENDS] or [len(fences)]
     stops = [len(text) if index == len(fences) else fences[index].start for index in ends]
     quoted = any(text.find(mark, fence.end, stops[0]) >= 0 for mark in ('"""', "'''"))
     if quoted and wanted.language == "python" and _is_tag_of_language(fence.tag, "python") is not False:
@@ -269,7 +269,7 @@ def _all_blocks(text: str, fences: Sequence[Fence]) -> list[_CodeBlock]:
     for fence in fences:
         if opening is None:
             opening = fence if fence.opens else None
-        elif fence.closes and opening.ended_by(fence):
+        elif fence.closes and opening.can_be_ended_by(fence):
             found.append(_CodeBlock(text, opening.end, max(fence.start, opening.end), opening.indent))
             opening = None
     if opening is not None:
@@ -317,7 +317,7 @@ def _program_in_block(
     return ExtractedProgram(source, found.start, found.end, True, removed if any(removed) else ())
 
 
-def _keep_definitions(program: ExtractedProgram, wanted: WantedProgram, reader: BoundedParser) -> ExtractedProgram:
+def _blank_unneeded_lines(program: ExtractedProgram, wanted: WantedProgram, reader: BoundedParser) -> ExtractedProgram:
     """Blank out the lines that a program's entry point does not need; keep a program without an entry point as it is.
 
     Imports stay, and so do statements that define a name which the entry point reaches. If a program does not parse,
@@ -332,7 +332,7 @@ def _keep_definitions(program: ExtractedProgram, wanted: WantedProgram, reader: 
         end -= 1
     defining: dict[str, list[ast.stmt]] = {}
     for statement in tree.body if tree else ():
-        for name in _top_names(statement):
+        for name in _top_level_names(statement):
             defining.setdefault(name, []).append(statement)
     names = [(wanted.entry_point or "").split(".")[0]]
     if tree is None or wanted.language != "python" or names[0] not in defining:
@@ -414,13 +414,13 @@ class BoundedParser:
     def is_python(self, source: str) -> bool:
         """Return whether a source without a tag is Python: it parses, and it is more than a value or a word."""
         tree = self.parse_or_none(source)
-        return tree is not None and any(not _is_value(statement) for statement in tree.body)
+        return tree is not None and any(not _is_bare_value(statement) for statement in tree.body)
 
     def defines(self, source: str, name: str) -> bool:
         """Return whether a Python source parses and defines a function, class or ``Class.method`` at its top level."""
         first = name.split(".")[0]
         tree = self.parse_or_none(source) if first in source else None
-        return tree is not None and any(first in _top_names(statement) for statement in tree.body)
+        return tree is not None and any(first in _top_level_names(statement) for statement in tree.body)
 
 
 def seems_to_define(source: str, name: str) -> bool:
@@ -449,14 +449,14 @@ def parse_python(source: str) -> ast.Module | None:
         return None
 
 
-def _is_value(statement: ast.stmt) -> bool:
+def _is_bare_value(statement: ast.stmt) -> bool:
     """Return whether a statement is just a value: ``[1, 2]``, a word, or ``Output: 5``, an annotation to Python."""
     if isinstance(statement, ast.AnnAssign):
         return statement.value is None
     return isinstance(statement, ast.Expr) and isinstance(statement.value, _VALUES)
 
 
-def _top_names(statement: ast.stmt) -> Iterator[str]:
+def _top_level_names(statement: ast.stmt) -> Iterator[str]:
     """Yield the names that a top-level statement defines, also in the branches of ``if`` and ``try``."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
@@ -469,4 +469,4 @@ def _top_names(statement: ast.stmt) -> Iterator[str]:
     elif isinstance(statement, ast.If | ast.Try | ast.With):
         inner = [*statement.body, *getattr(statement, "orelse", []), *getattr(statement, "finalbody", [])]
         inner += [line for handler in getattr(statement, "handlers", []) for line in handler.body]
-        yield from (name for line in inner for name in _top_names(line))
+        yield from (name for line in inner for name in _top_level_names(line))

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
 from lit_rl.execution.checks import Check, StdioTests
-from lit_rl.execution.confinement.limits import error_with_remedy, require_descriptors
-from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict, require_program
+from lit_rl.execution.confinement.limits import error_with_remedy, require_open_files_limit
+from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict, require_program_and_check
 from lit_rl.execution.judging.supervising.supervisor import KILLED
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_package_paths
 from lit_rl.execution.worker import SandboxError, Worker
-from lit_rl.execution.zygote.work_folder import empty_folder
+from lit_rl.execution.zygote.work_folder import clear_folder
 from lit_rl.signature_check import PositiveInt, ValueLimit
 
 _log = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class Sandbox(ProgramRunner):
 
     def _start_workers(self) -> None:
         try:
-            require_descriptors(self._num_workers * _OF_WORKER + _SPARE, _WITHIN_WORKER)
+            require_open_files_limit(self._num_workers * _OF_WORKER + _SPARE, _WITHIN_WORKER)
             self._folder = tempfile.mkdtemp(prefix="lit_rl-", dir=self._parent_folder)
             os.chmod(self._folder, 0o711)  # programs may run as another user
             import_paths = tuple(os.path.abspath(path) for path in sys.path if os.path.exists(path or "."))
@@ -207,7 +207,7 @@ class Sandbox(ProgramRunner):
         self._threads = threads
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
-        require_program(program, check)
+        require_program_and_check(program, check)
         self.start()
         item = PendingProgram(program, check)
         with self._changed:
@@ -257,7 +257,7 @@ class Sandbox(ProgramRunner):
         self._workers.clear()
         if self._folder is not None and os.path.isdir(self._folder):  # left over by workers that were killed
             try:
-                empty_folder(self._folder)
+                clear_folder(self._folder)
                 os.rmdir(self._folder)
             except OSError as error:
                 _log.warning("the sandbox's folder %s cannot be removed: %s", self._folder, error)
@@ -313,7 +313,7 @@ class Sandbox(ProgramRunner):
         lost: list[PendingProgram] = []
         are_several = len(items) > 1
         try:
-            for item, outcome in self._outcomes_or_reasons(slot, items):
+            for item, outcome in self._outcomes_or_loss_reasons(slot, items):
                 items = items[1:]
                 if isinstance(outcome, str):
                     lost.append(item)
@@ -343,13 +343,13 @@ class Sandbox(ProgramRunner):
         good.pack_check()
         works = repeats = is_over_content = False
         try:
-            _, result = next(self._outcomes_or_reasons(slot, [good]))
+            _, result = next(self._outcomes_or_loss_reasons(slot, [good]))
             if isinstance(result, str) or not result.passed:
                 return self._retry_later(
                     item, result if isinstance(result, str) else f"{result.verdict}: {result.stderr}"
                 )
             works = True
-            _, outcome = next(self._outcomes_or_reasons(slot, [item]))
+            _, outcome = next(self._outcomes_or_loss_reasons(slot, [item]))
             if isinstance(outcome, Outcome):
                 return item.resolve(outcome)
             repeats = outcome == item.reason != KILLED  # a judge that raises the same twice always will
@@ -368,7 +368,7 @@ class Sandbox(ProgramRunner):
         _log.warning("a program counts as failed, %s", message)
         item.resolve(Outcome(Verdict.OUTPUT_LIMIT if is_over_content else Verdict.EXCEPTION, stderr=message))
 
-    def _outcomes_or_reasons(
+    def _outcomes_or_loss_reasons(
         self, slot: int, items: Sequence[PendingProgram]
     ) -> Iterator[tuple[PendingProgram, Outcome | str]]:
         """Yield each program with its outcome, or with the reason why its run was lost."""

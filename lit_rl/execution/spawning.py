@@ -19,7 +19,7 @@ from typing import NamedTuple
 from lit_rl.errors import LitRLError, UsageError
 from lit_rl.execution.confinement.cgroup import ControlGroup
 from lit_rl.execution.confinement.kernel import libc
-from lit_rl.execution.zygote.work_folder import empty_folder
+from lit_rl.execution.zygote.work_folder import clear_folder
 
 WEAK = -1
 # For the log: what each tier enforces. docs/sandbox.md says what each tier leaves open.
@@ -72,7 +72,7 @@ def start_process(
 
 
 @contextlib.contextmanager
-def _with_stack_layout(stack_bytes: int) -> Iterator[None]:
+def _fix_child_stack_layout(stack_bytes: int) -> Iterator[None]:
     """Give processes started in this context a stack of up to ``stack_bytes``, and the same addresses each time.
 
     When a process is executed, the kernel keeps as much room free below its stack as the limit then allows. Sets of
@@ -144,7 +144,7 @@ class ZygoteProcess:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         options = json.dumps({**settings._asdict(), "tier": tier, "folder": self._folder})
         try:
-            with _with_stack_layout(_COMPILERS_STACK if settings.processes else settings.memory_bytes):
+            with _fix_child_stack_layout(_COMPILERS_STACK if settings.processes else settings.memory_bytes):
                 self._process = start_process("zygote.zygote", [str(theirs.fileno()), options], theirs)
         finally:
             theirs.close()
@@ -173,7 +173,7 @@ class ZygoteProcess:
         if self.group is not None:
             self.group.remove()
         with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
-            empty_folder(self._folder)
+            clear_folder(self._folder)
             os.rmdir(self._folder)
             os.rmdir(os.path.dirname(self._folder))  # succeeds for the last folder in it
 

@@ -21,13 +21,13 @@ from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.math.masking import (
     SumOverRanks,
     dtype_at_least_float32,
+    dtype_for_sums,
     from_table,
     group_size_per_row,
     masked_moments,
-    statistics_dtype,
     to_table,
 )
-from lit_rl.signature_check import NonNegativeFloat, Share, TypedArguments
+from lit_rl.signature_check import ArgumentChecks, NonNegativeFloat, Share
 
 __all__ = [
     "GAE",
@@ -46,7 +46,7 @@ Normalize = Literal["std", "batch_std", "mean", "none"]
 """Divisor of centred scores: the group's standard deviation (n - 1), the rollout's, the group's mean, or none."""
 
 
-class RowAdvantages(TypedArguments, ABC):
+class RowAdvantages(ArgumentChecks, ABC):
     """One advantage per completion from one score per completion; a subclass implements :meth:`advantages`.
 
     Constructor arguments are what YAML gives under ``init_args``.
@@ -129,12 +129,12 @@ class Baseline(RowAdvantages):
         result is NaN for a row that has nothing to be compared with.
         """
 
-    def checked_expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+    def checked_expected_scores(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """Return the checked result [N] of :meth:`expected`."""
         return self._require_value_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        advantages = scores - self.checked_expected(scores, valid, group_ids)
+        advantages = scores - self.checked_expected_scores(scores, valid, group_ids)
         return torch.where(valid & ~advantages.isnan(), advantages, torch.zeros_like(advantages))
 
 
@@ -194,7 +194,7 @@ class GroupMean(Baseline):
         return torch.where(valid & (others > 0), scores - above_others, torch.nan)
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        rewards = to_table(scores.to(statistics_dtype(scores)), group_ids, columns=2)  # [B, G]
+        rewards = to_table(scores.to(dtype_for_sums(scores)), group_ids, columns=2)  # [B, G]
         counted = to_table(valid, group_ids, fill=False, columns=2)
         count = counted.sum(-1, keepdim=True)
         kept = torch.where(counted, rewards, torch.zeros_like(rewards))
@@ -353,7 +353,7 @@ class BatchMean(Baseline):
         return torch.where(valid & (count > 1), of_others, torch.nan)
 
 
-class TokenAdvantages(TypedArguments, ABC):
+class TokenAdvantages(ArgumentChecks, ABC):
     """Estimator of advantages and of the critic's targets; a subclass implements :meth:`estimate`.
 
     Constructor arguments are what YAML gives under ``init_args``.
@@ -416,13 +416,13 @@ class GAE(TokenAdvantages):
     ) -> tuple[Tensor, Tensor]:
         rewards = torch.where(mask, token_rewards.detach(), torch.zeros_like(token_rewards))
         kept_values = torch.where(mask, values.detach(), torch.zeros_like(values))
-        advantages = self._discounted_errors(rewards, kept_values, mask, bootstrap_values, self.gae_lambda)
+        advantages = self._discounted_td_errors(rewards, kept_values, mask, bootstrap_values, self.gae_lambda)
         errors = advantages
         if self.critic_lambda is not None:
-            errors = self._discounted_errors(rewards, kept_values, mask, bootstrap_values, self.critic_lambda)
+            errors = self._discounted_td_errors(rewards, kept_values, mask, bootstrap_values, self.critic_lambda)
         return advantages, errors + kept_values
 
-    def _discounted_errors(
+    def _discounted_td_errors(
         self, rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor, gae_lambda: float
     ) -> Tensor:
         """Return discounted sums [N, T] of the critic's errors."""

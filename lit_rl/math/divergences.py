@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.math.masking import dtype_at_least_float32
-from lit_rl.signature_check import PositiveFloat, Share, TypedArguments
+from lit_rl.signature_check import ArgumentChecks, PositiveFloat, Share
 
 __all__ = ["JSD", "Divergence", "SampledReverseKL"]
 
@@ -23,7 +23,7 @@ _MASKED_LOGPROB = -1e4
 """Log-probability of an excluded token, so that it adds 0 to a sum and not 0 * inf."""
 
 
-class Divergence(TypedArguments):
+class Divergence(ArgumentChecks):
     """Base class of divergences over the whole vocabulary and of those of the sampled token."""
 
 

@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.math.masking import require_shape
+from lit_rl.math.masking import require_same_shape
 
 KLKind = Literal["k1", "k2", "k3", "k3_weighted"]
 """Estimator of the divergence; see :func:`kl_estimate`."""
@@ -59,7 +59,7 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
         >>> kl_estimate(policy, reference, kind="k1"), kl_estimate(policy, reference, kind="k3")
         (tensor([0.6931]), tensor([0.1931]))
     """
-    require_shape(logprobs, ref_logprobs=ref_logprobs)
+    require_same_shape(logprobs, ref_logprobs=ref_logprobs)
     log_ratio = (ref_logprobs.detach() - logprobs).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
     match kind:
         case "k1":
@@ -73,7 +73,7 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
             return torch.expm1(log_ratio) - log_ratio
         case "k3_weighted":
             assert old_logprobs is not None
-            require_shape(logprobs, old_logprobs=old_logprobs)
+            require_same_shape(logprobs, old_logprobs=old_logprobs)
             weight = (logprobs - old_logprobs.detach()).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
             value = weight * kl_estimate(logprobs, ref_logprobs, kind="k3")
             return value.detach() - (weight - weight.detach()) * log_ratio.detach()
@@ -116,6 +116,6 @@ def kl_penalised_rewards(
         >>> kl_penalised_rewards(credit, policy, reference, mask, coef=0.1)
         tensor([[-0.0500,  0.9500,  0.0000]])
     """
-    require_shape(credit, logprobs=logprobs, mask=mask)
+    require_same_shape(credit, logprobs=logprobs, mask=mask)
     penalised = credit - coef * kl_estimate(logprobs.detach(), ref_logprobs, kind="k1")
     return torch.where(mask, penalised, torch.zeros_like(penalised))

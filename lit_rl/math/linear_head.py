@@ -43,9 +43,9 @@ class LinearHead:
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Return the logits [m, V] of hidden states [m, H]."""
-        return self.scale_and_cap(linear(to_weight_dtype(hidden, self.weight), self.weight, self.bias))
+        return self.scale_and_cap_logits(linear(to_weight_dtype(hidden, self.weight), self.weight, self.bias))
 
-    def scale_and_cap(self, products: Tensor) -> Tensor:
+    def scale_and_cap_logits(self, products: Tensor) -> Tensor:
         """Scale and cap the products of the matrix."""
         logits = products if self.scale == 1.0 else products * self.scale
         return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
@@ -95,7 +95,7 @@ def head_logprobs_and_entropy(
     keeps_slope = torch.is_grad_enabled() and hidden.requires_grad and not head.requires_grad and head.cap is None
     limit = min(max_logits, BLOCK_ON_CPU) if device == "cpu" else max_logits
     plan = _LogprobSettings(head.scale, head.cap, temperature, limit, with_entropy, keeps_slope and not with_entropy)
-    logprobs, entropy = _HeadLogprobs.apply(hidden, weight, bias, targets, plan)  # type: ignore[no-untyped-call]
+    logprobs, entropy = _HeadLogprobsFunction.apply(hidden, weight, bias, targets, plan)  # type: ignore[no-untyped-call]
     return logprobs, entropy
 
 
@@ -124,13 +124,14 @@ class _LogitBlock(NamedTuple):
     has_target: Tensor  # [m] bool
 
 
-class _HeadLogprobs(torch.autograd.Function):
+class _HeadLogprobsFunction(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _LogprobSettings
     ) -> tuple[Tensor, Tensor | None]:
         passes = [
-            _forward_logit_blocks(hidden[rows], weight, bias, targets[rows], plan) for rows in _row_ranges(hidden)
+            _forward_logit_blocks(hidden[rows], weight, bias, targets[rows], plan)
+            for rows in _token_block_slices(hidden)
         ]
         chosen, log_total, entropy, mean_weight = (torch.cat(parts) for parts in zip(*passes, strict=True))
         ctx.plan = plan
@@ -153,7 +154,7 @@ class _HeadLogprobs(torch.autograd.Function):
         return *_backward_logit_blocks(ctx, of_logprobs, of_entropy), None, None
 
 
-def _row_ranges(hidden: Tensor) -> Iterator[slice]:
+def _token_block_slices(hidden: Tensor) -> Iterator[slice]:
     for start in range(0, hidden.shape[0], _ROWS):
         yield slice(start, start + _ROWS)
 
@@ -162,7 +163,7 @@ def _logit_blocks(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _LogprobSettings
 ) -> Iterator[_LogitBlock]:
     """Yield the logits of all tokens, one range of the vocabulary after another."""
-    shape = LinearHead(weight, bias, plan.scale, plan.cap).scale_and_cap
+    shape = LinearHead(weight, bias, plan.scale, plan.cap).scale_and_cap_logits
     width = max(1, plan.max_logits // hidden.shape[0])
     with torch.autocast(hidden.device.type, enabled=False):
         for start in range(0, weight.shape[0], width):
@@ -197,7 +198,7 @@ def _forward_logit_blocks(
         total = fall.exp() * total + ratios.sum(1)
         if plan.keeps_slope:
             mean_weight.mul_(fall.exp()[:, None])
-            _add_product(mean_weight, ratios.to(weight.dtype), weight[block.columns])
+            _add_matrix_product(mean_weight, ratios.to(weight.dtype), weight[block.columns])
     if plan.keeps_slope:
         mean_weight.div_(total[:, None])
     return chosen, largest + total.log(), total.log() - spread / total, mean_weight
@@ -212,14 +213,14 @@ def _backward_logit_blocks(
     to_hidden = torch.zeros_like(hidden, dtype=log_total.dtype) if wants_hidden else None
     to_weight = torch.zeros_like(weight) if wants_weight else None
     to_bias = torch.zeros_like(bias) if wants_bias else None
-    for rows in _row_ranges(hidden):
+    for rows in _token_block_slices(hidden):
         of_rows = [None if one is None else one[rows] for one in (of_logprobs, of_entropy)]
         for block in _logit_blocks(hidden[rows], weight, bias, targets[rows], ctx.plan):
             slopes = _raw_logit_gradients(block, ctx.plan, log_total[rows], entropy[rows], *of_rows).to(weight.dtype)
             if to_hidden is not None:
-                _add_product(to_hidden[rows], slopes, weight[block.columns])
+                _add_matrix_product(to_hidden[rows], slopes, weight[block.columns])
             if to_weight is not None:
-                _add_product(to_weight[block.columns], slopes.T, hidden[rows])
+                _add_matrix_product(to_weight[block.columns], slopes.T, hidden[rows])
             if to_bias is not None:
                 to_bias[block.columns] += slopes.sum(0)
     return None if to_hidden is None else to_hidden.to(hidden.dtype), to_weight, to_bias
@@ -253,7 +254,7 @@ def _raw_logit_gradients(
     return slopes if bend is None else slopes.mul_(bend)
 
 
-def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+def _add_matrix_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Compute ``total += left @ right``, also if the total has a wider dtype than the product."""
     with torch.autocast(total.device.type, enabled=False):
         if total.dtype == left.dtype and not suits_onednn(left, right):

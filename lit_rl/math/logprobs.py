@@ -113,7 +113,9 @@ def completion_logprobs(
         with_entropy=with_entropy,
     )
     shape = completion_ids.shape
-    return _scatter(logprobs, counted, shape), None if entropy is None else _scatter(entropy, counted, shape)
+    return _scatter_to_rows(logprobs, counted, shape), None if entropy is None else _scatter_to_rows(
+        entropy, counted, shape
+    )
 
 
 def logprobs_and_divergences(
@@ -144,12 +146,14 @@ def logprobs_and_divergences(
         logits = project(states)
         with torch.no_grad():
             theirs = teacher(rows)
-        return *_dense_logprobs_and_entropy(logits, targets[rows], temperature, with_entropy), compare(
+        return *_logits_to_logprobs_and_entropy(logits, targets[rows], temperature, with_entropy), compare(
             logits, theirs, temperature
         )
 
     shape = completion_ids.shape
-    logprobs, entropy, found = (_scatter(one, counted, shape) for one in _map_chunks(chunk, states, chunk_tokens))
+    logprobs, entropy, found = (
+        _scatter_to_rows(one, counted, shape) for one in _map_chunks(chunk, states, chunk_tokens)
+    )
     return logprobs, entropy if with_entropy else None, found
 
 
@@ -210,7 +214,7 @@ def chunked_logprobs_and_entropy(
         raise ValueError(f"temperature must be > 0, got {temperature}; greedy samples have no distribution, use 1.0")
 
     def chunk(states: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-        return _dense_logprobs_and_entropy(project(states), targets[rows], temperature, with_entropy)
+        return _logits_to_logprobs_and_entropy(project(states), targets[rows], temperature, with_entropy)
 
     if isinstance(project, LinearHead) and len(hidden) > chunk_tokens:
         max_logits = chunk_tokens * project.weight.shape[0]
@@ -235,7 +239,7 @@ def _map_chunks(
     return list(map(torch.cat, zip(*pieces, strict=True)))
 
 
-def _dense_logprobs_and_entropy(
+def _logits_to_logprobs_and_entropy(
     logits: Tensor, targets: Tensor, temperature: float, with_entropy: bool
 ) -> tuple[Tensor, Tensor]:
     """Return log-probabilities and entropy (or zeros) of one chunk without changing the logits, which may be shared."""
@@ -249,6 +253,6 @@ def _dense_logprobs_and_entropy(
     return logprobs, -(all_logprobs.exp() * finite).sum(-1)
 
 
-def _scatter(flat: Tensor, places: tuple[Tensor, ...], shape: torch.Size) -> Tensor:
+def _scatter_to_rows(flat: Tensor, places: tuple[Tensor, ...], shape: torch.Size) -> Tensor:
     """Return flat values [M] at their places in a tensor [N, T], with 0 elsewhere."""
     return flat.new_zeros(shape).index_put(places, flat)

@@ -19,7 +19,7 @@ from torch import Tensor
 from lit_rl.errors import ArgumentError
 from lit_rl.math.masking import masked_mean
 from lit_rl.math.ratios import RatioLevel, importance_weights, log_ratio
-from lit_rl.signature_check import PositiveFloat, PositiveShare, Share, TypedArguments, ValueLimit
+from lit_rl.signature_check import ArgumentChecks, PositiveFloat, PositiveShare, Share, ValueLimit
 
 __all__ = [
     "CISPO",
@@ -74,7 +74,7 @@ class Tokens:
         return log_ratio(self.logprobs, self.old_logprobs, level=self.level, mask=self.mask)
 
 
-class Loss(TypedArguments, ABC):
+class Loss(ArgumentChecks, ABC):
     """Base class of a policy's loss; subclasses implement :meth:`token_losses`.
 
     YAML's ``init_args`` are the constructor's arguments.
@@ -261,7 +261,7 @@ class ImportanceSampling(Loss):
         return -weights * tokens.advantages * tokens.logprobs
 
 
-class Correction(TypedArguments, ABC):
+class Correction(ArgumentChecks, ABC):
     """Factor for each token's loss, from p / q; a subclass implements :meth:`weights`.
 
     p is the policy's probability when a rollout's updates begin, from the training forward; q is the probability that
@@ -341,7 +341,7 @@ class MaskedBand(Correction):
 
     def weights(self, tokens: Tokens) -> Tensor:
         weights = _sampler_mismatch_weights(tokens, None, self.level)
-        kept = _is_in_band(weights, self, tokens)
+        kept = _in_band_mask(weights, self, tokens)
         return torch.where(kept, weights.clamp(self.low, self.high), torch.zeros_like(weights))
 
 
@@ -382,7 +382,7 @@ class SequenceMask(Correction):
 
     def weights(self, tokens: Tokens) -> Tensor:
         mean = _sampler_mismatch_weights(tokens, None, "sequence")
-        kept = _is_in_band(mean, self, tokens)
+        kept = _in_band_mask(mean, self, tokens)
         weights = torch.ones_like(mean) if self.cap is None else _sampler_mismatch_weights(tokens, self.cap, "token")
         return torch.where(kept, weights, torch.zeros_like(weights))
 
@@ -393,7 +393,7 @@ def _sampler_mismatch_weights(tokens: Tokens, cap: float | None, level: RatioLev
     return importance_weights(tokens.old_logprobs, sampled, cap=cap, level=level, mask=tokens.mask)
 
 
-def _is_in_band(ratio: Tensor, band: MaskedBand | SequenceMask, tokens: Tokens) -> Tensor:
+def _in_band_mask(ratio: Tensor, band: MaskedBand | SequenceMask, tokens: Tokens) -> Tensor:
     """Return [n, T] bool: True for tokens whose ratio lies in the band, or to which the band does not apply."""
     inside = (ratio >= band.low) & (ratio <= band.high)
     return inside | (tokens.advantages >= 0) if band.negative_only else inside

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 
-def require_shape(like: Tensor, **tensors: Tensor) -> None:
+def require_same_shape(like: Tensor, **tensors: Tensor) -> None:
     """Raise unless the named tensors have the shape of ``like``: a broadcast tensor would be silently wrong."""
     for name, tensor in tensors.items():
         if tensor.shape != like.shape:
             raise ValueError(f"{name} must be {[*like.shape]} like the values beside it, got {[*tensor.shape]}")
 
 
-def statistics_dtype(x: Tensor) -> torch.dtype:
+def dtype_for_sums(x: Tensor) -> torch.dtype:
     """Return the dtype for sums of ``x``: float64 if the device supports it.
 
     In float64 the mean of equal float32 numbers is that number itself, so that "no difference" stays exactly zero,
@@ -60,7 +60,7 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
         >>> masked_mean(torch.tensor([1.0, 3.0, 100.0]), torch.tensor([True, True, False]))
         tensor(2.)
     """
-    require_shape(x, mask=mask)
+    require_same_shape(x, mask=mask)
     kept = torch.where(mask, x, torch.zeros_like(x))
     return kept.sum() / mask.sum().clamp(min=1)
 
@@ -117,9 +117,9 @@ def masked_moments(
         >>> mean.item(), variance.item(), count.item()
         (2.0, 2.0, 2.0)
     """
-    require_shape(x, mask=mask)
+    require_same_shape(x, mask=mask)
     total = sum_over_ranks or (lambda local: local)
-    wide = statistics_dtype(x)
+    wide = dtype_for_sums(x)
     kept = torch.where(mask, x, torch.zeros_like(x)).to(wide)
     sum_and_count = total(torch.stack([kept.sum(), mask.sum().to(wide)]))
     count = sum_and_count[1]
@@ -180,7 +180,7 @@ def loss_denominator(mask: Tensor, mode: AggregateMode, *, constant_tokens: int 
         >>> loss_denominator(mask, "token_mean"), loss_denominator(mask, "sequence_mean")
         (tensor(4., dtype=torch.float64), tensor(2., dtype=torch.float64))
     """
-    wide = statistics_dtype(mask)
+    wide = dtype_for_sums(mask)
     if mode == "token_mean":
         return mask.sum().to(wide)
     rows = mask.any(-1).sum().to(wide)
@@ -226,7 +226,7 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
         ... )
         (tensor(2.), tensor(2.5000))
     """
-    require_shape(token_loss, mask=mask)
+    require_same_shape(token_loss, mask=mask)
     kept = torch.where(mask, token_loss, torch.zeros_like(token_loss))
     match mode:
         case "token_mean" | "sequence_sum" | "sequence_sum_constant":
@@ -258,7 +258,7 @@ def to_table(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, colum
         tensor([[2., 0.],
                 [1., 3.]])
     """
-    group, column, sizes = _table_cells(group_ids)
+    group, column, sizes = _group_table_cells(group_ids)
     width = max(columns, int(sizes.max()) if len(sizes) else 0)
     table = values.new_full((len(sizes), width), fill)
     table[group, column] = values
@@ -276,7 +276,7 @@ def from_table(table: Tensor, group_ids: Tensor) -> Tensor:
         >>> from_table(to_table(torch.tensor([1.0, 2.0, 3.0]), ids), ids)
         tensor([1., 2., 3.])
     """
-    group, column, _ = _table_cells(group_ids)
+    group, column, _ = _group_table_cells(group_ids)
     return table[group, column]
 
 
@@ -290,11 +290,11 @@ def group_size_per_row(group_ids: Tensor) -> Tensor:
         >>> group_size_per_row(torch.tensor([7, 4, 7]))
         tensor([2, 1, 2])
     """
-    group, _, sizes = _table_cells(group_ids)
+    group, _, sizes = _group_table_cells(group_ids)
     return sizes[group]
 
 
-def _table_cells(group_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _group_table_cells(group_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the table row [N] and column [N] of each row, and the number of rows [B] of each group."""
     order = group_ids.argsort(stable=True)
     _, group, sizes = torch.unique_consecutive(group_ids[order], return_inverse=True, return_counts=True)

@@ -41,7 +41,7 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
         return nn.functional.linear(inputs, weight, bias)
     learns = inputs.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     if torch.is_grad_enabled() and learns:
-        result: Tensor = _OneDNNLinear.apply(inputs, weight, bias)  # type: ignore[no-untyped-call]
+        result: Tensor = _OneDNNLinearFunction.apply(inputs, weight, bias)  # type: ignore[no-untyped-call]
         return result
     return _onednn_linear(inputs, weight, bias)
 
@@ -90,7 +90,7 @@ def _onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -
     return product
 
 
-class _OneDNNLinear(torch.autograd.Function):
+class _OneDNNLinearFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         # A frozen weight needs no inputs in the backward pass, frozen inputs no weight.

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.math.kl import LOG_RATIO_LIMIT, kl_estimate
-from lit_rl.math.masking import masked_mean, require_shape
+from lit_rl.math.masking import masked_mean, require_same_shape
 
 RatioLevel = Literal["token", "sequence", "sequence_product"]
 """Unit that a ratio is computed for; see :func:`log_ratio`."""
@@ -52,11 +52,11 @@ def log_ratio(
         >>> log_ratio(new, old), log_ratio(new, old, level="sequence", mask=mask)
         (tensor([[0.5000, 0.1000]]), tensor([[0.3000, 0.3000]]))
     """
-    require_shape(logprobs, old_logprobs=old_logprobs)
+    require_same_shape(logprobs, old_logprobs=old_logprobs)
     differences = logprobs - old_logprobs.detach()
     if level != "token":
         assert mask is not None
-        require_shape(differences, mask=mask)
+        require_same_shape(differences, mask=mask)
         kept = torch.where(mask, differences, torch.zeros_like(differences))
         total = kept.sum(-1, keepdim=True)
         if level == "sequence_product":

@@ -54,8 +54,8 @@ def treat_truncation(
         mask:       the completion is no evidence: its tokens leave the loss
 
     Under ``bootstrap`` the rewards must not hold the outcome too: otherwise a cut row is paid twice and values have no
-    fixed point. :func:`lit_rl.rewards.token_credit.credit_before_end` leaves the outcome out. A program that passed has
-    its outcome, wherever the completion was cut: that row counts as ended.
+    fixed point. :func:`lit_rl.rewards.token_credit.credit_decided_before_end` leaves the outcome out. A program that
+    passed has its outcome, wherever the completion was cut: that row counts as ended.
 
     Args:
         mask: [N, T] bool.

@@ -22,14 +22,14 @@ from torch import Tensor, nn
 from lit_rl.errors import UsageError
 from lit_rl.models.family import unwrap_peft
 from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, one_line_load_errors
-from lit_rl.signature_check import PositiveFloat, PositiveInt, Share, typed_dataclass
+from lit_rl.signature_check import PositiveFloat, PositiveInt, Share, checked_dataclass
 
 POLICY = "policy"
 REFERENCE = "reference"
 CRITIC = "critic"
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class LoRA:
     """Settings of low-rank adapters, which are trained instead of all weights.
@@ -98,7 +98,7 @@ def lora_config(lora: LoRA, model: Any) -> Any:
     )
 
 
-def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, trained: bool = True) -> None:
+def add_inactive_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, trained: bool = True) -> None:
     """Add an adapter next to the policy's, which stays active."""
     config = copy.deepcopy(model.peft_config[POLICY]) if lora is None else lora_config(lora, model)
     learning = {n for n, p in model.named_parameters() if p.requires_grad}
@@ -117,7 +117,7 @@ def initialisation_device() -> torch.device:
 
 def add_reference_adapter(model: Any, seed: int) -> None:
     """Add a frozen adapter of the policy adapter's shape and copy the policy adapter into it."""
-    add_adapter(model, REFERENCE, seed, trained=False)
+    add_inactive_adapter(model, REFERENCE, seed, trained=False)
     copy_or_interpolate_adapter(model, POLICY, REFERENCE)
 
 

@@ -27,16 +27,16 @@ from lit_rl.models.adapters import (
     save_adapter,
 )
 from lit_rl.models.codecs.text_codec import TextCodec
-from lit_rl.models.decoding import Decoding, SharedDecoding
+from lit_rl.models.decoding import BatchDecoder, SharedPromptDecoder
 from lit_rl.models.family import check_output_projection, eos_token_ids, max_positions, output_projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_progress_bars
-from lit_rl.models.padding import can_share_prompts, completion_hidden_states
+from lit_rl.models.padding import can_train_on_shared_prompts, completion_hidden_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_matches_training
-from lit_rl.models.reference import FrozenCopy, NoGradScorer, SharedBaseReference, frozen_copy
+from lit_rl.models.reference import FrozenCopyReference, NoGradScorer, SharedBaseReference, make_frozen_copy
 from lit_rl.signature_check import PositiveInt, ValueLimit
-from lit_rl.training.precision import torch_dtype
+from lit_rl.training.precision import dtype_from_name
 from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions
 
@@ -106,7 +106,7 @@ class CausalLM(Policy):
             raise UsageError("a model from scratch or a model object needs tokenizer: give a hub id or folder")
         if quantization is not None and lora is None:
             raise UsageError("a quantized model is frozen and trains only new adapters, but lora is not set: give lora")
-        torch_dtype(dtype)  # checked here, before a run waits for its data
+        dtype_from_name(dtype)  # checked here, before a run waits for its data
         self.source = None if given is not None else model
         self._given = (given,)  # in a tuple, so that it is no part of this module before it is loaded
         self.config = config
@@ -125,7 +125,7 @@ class CausalLM(Policy):
         self.model: Any = None
         self.tokenizer: Any = None
         self.frozen_reference: Any = None
-        self._decoding: type[Decoding] | None = None
+        self._decoding: type[BatchDecoder] | None = None
 
     def load(self) -> None:
         if self.model is not None:
@@ -137,7 +137,7 @@ class CausalLM(Policy):
         if not next(self.model.parameters()).is_meta:
             (check_sampling_matches_training if self.probe else check_output_projection)(self.model)
             if self.share_prompts:
-                self.shares_prompts = can_share_prompts(self.model)
+                self.shares_prompts = can_train_on_shared_prompts(self.model)
         self.codec = TextCodec(
             self.tokenizer,
             eos_token_ids(self.model, self.tokenizer),
@@ -178,10 +178,10 @@ class CausalLM(Policy):
             )
         return super().named_parameters(*args, **given)
 
-    def make_decoding(self) -> Decoding:
-        """Return a decoding with a cache that shares prompts, or with the model's own; see :class:`SharedDecoding`."""
+    def make_batch_decoder(self) -> BatchDecoder:
+        """Return a decoder whose cache shares prompts, or with the model's own cache; see :class:`SharedPromptDecoder`."""
         if self._decoding is None:
-            self._decoding = SharedDecoding if can_decode_from_shared_prompts(self.model) else Decoding
+            self._decoding = SharedPromptDecoder if can_decode_from_shared_prompts(self.model) else BatchDecoder
         return self._decoding(self.model, self.codec)
 
     def forward(
@@ -251,8 +251,8 @@ class CausalLM(Policy):
                 add_reference_adapter(self.model, self.init_seed)
             return SharedBaseReference(self)
         if self.frozen_reference is None:
-            self.frozen_reference = frozen_copy(self.model)
-        return FrozenCopy(self, self.frozen_reference, self.model)
+            self.frozen_reference = make_frozen_copy(self.model)
+        return FrozenCopyReference(self, self.frozen_reference, self.model)
 
     def saves_frozen_parameter(self, name: str) -> bool:
         """Return True for reference adapters, whose start may be gone, and for a frozen copy once it was refreshed."""
@@ -263,7 +263,7 @@ class CausalLM(Policy):
             add_reference_adapter(self.model, self.init_seed)
         if any(".frozen_reference." in f".{name}" for name in names):
             self.reference_was_refreshed = True
-            self.frozen_reference = self.frozen_reference or frozen_copy(self.model)
+            self.frozen_reference = self.frozen_reference or make_frozen_copy(self.model)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included."""

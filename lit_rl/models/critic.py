@@ -16,19 +16,19 @@ from torch import Tensor, nn
 from lit_rl.errors import UsageError
 from lit_rl.math.logprobs import completion_positions
 from lit_rl.math.masking import end_column_per_row
-from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
+from lit_rl.models.adapters import CRITIC, LoRA, add_inactive_adapter, using_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import text_config
 from lit_rl.models.loading.weights import load_model
-from lit_rl.models.padding import can_share_prompts, completion_hidden_states
+from lit_rl.models.padding import can_train_on_shared_prompts, completion_hidden_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import check_sampling_matches_training
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import ArgumentChecks
 from lit_rl.training.ranks import enable_activation_checkpointing
 from lit_rl.types import Completions
 
 
-class Critic(nn.Module, TypedArguments, ABC):
+class Critic(nn.Module, ArgumentChecks, ABC):
     """Critic that predicts V(state before token t) for every completion token, and V(state after the last token)."""
 
     @abstractmethod
@@ -99,7 +99,7 @@ class SeparateCritic(Critic):
         model = load_model(spec, policy.tokenizer)
         if not next(model.parameters()).is_meta:
             check_sampling_matches_training(model)
-            self.shares_prompts = policy.share_prompts and can_share_prompts(model)
+            self.shares_prompts = policy.share_prompts and can_train_on_shared_prompts(model)
         if policy.gradient_checkpointing:
             enable_activation_checkpointing(model, offload=policy.gradient_checkpointing == "offload")
         self.trunk = nn.ModuleDict({"model": model})
@@ -142,7 +142,7 @@ class SharedCritic(Critic):
             raise UsageError(
                 "SharedCritic needs a policy with adapters (lora); use SeparateCritic if all weights are trained"
             )
-        add_adapter(policy.model, CRITIC, policy.init_seed, self.lora)
+        add_inactive_adapter(policy.model, CRITIC, policy.init_seed, self.lora)
         self._policy = [policy]
         weight = policy.model.get_output_embeddings().weight
         dtype = torch.promote_types(weight.dtype, torch.float32)  # trained in float32 at least, also on a bfloat16 base

@@ -1,8 +1,8 @@
 """Decoding with causal language models of transformers, from a cache of the tokens that they have read.
 
-:class:`Decoding` copies a prompt's keys and values for each row and copies all of them again with each token.
-:class:`SharedDecoding` holds them once, and new rows may join rows that are being written. The queries of all rows of a
-prompt are multiplied with the prompt's keys together; each row attends to its own tokens, which it writes into a
+:class:`BatchDecoder` copies a prompt's keys and values for each row and copies all of them again with each token.
+:class:`SharedPromptDecoder` holds them once, and new rows may join rows that are being written. The queries of all rows
+of a prompt are multiplied with the prompt's keys together; each row attends to its own tokens, which it writes into a
 buffer, and the two results are weighted by their normalizers. The two classes differ by rounding.
 
 Shared decoding replaces the model's attention function during a step. Whether a family of models allows this is tested
@@ -26,7 +26,7 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import (
     UnsupportedModelError,
-    accepted_arguments,
+    accepted_forward_arguments,
     cache_argument_name,
     patched_attribute,
     text_config,
@@ -37,14 +37,14 @@ from lit_rl.types import StopReason
 _NO_LIMIT = 1 << 30
 
 
-class Decoding:
+class BatchDecoder:
     """Rows that are written side by side, each by one token per step, from a cache of what the model has read.
 
     A policy makes a new decoding for each batch. :meth:`prefill` comes first; then the caller repeatedly chooses a
     token per row and appends these tokens. Use it in eval mode and without gradients. Prompts are padded on the left.
     """
 
-    can_join = False
+    can_add_rows = False
     """True if :meth:`prefill` may be called again between two tokens, to append new rows."""
 
     room: Sequence[int]
@@ -54,7 +54,7 @@ class Decoding:
         self.model = model
         self.codec = codec
         self._cache_name = cache_argument_name(model)
-        accepted = accepted_arguments(model)
+        accepted = accepted_forward_arguments(model)
         self._takes_positions = "position_ids" in accepted
         self._fixed: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._max_positions = _NO_LIMIT if codec is None else codec.max_positions
@@ -107,7 +107,9 @@ class Decoding:
         self._mask = self._mask[rows]
         self._positions = self._positions[rows]
 
-    def end_reason(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
+    def stop_reason_if_ended(
+        self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]
+    ) -> StopReason | None:
         """Return the reason a row ends with its last token, if it does; the caller enforces token limits."""
         if self.codec is None:
             return None
@@ -151,15 +153,15 @@ class PromptGroups:
         self.written = 0
         self.parts: list[tuple[slice, slice, Tensor | None]] = []  # rows, columns and a bias [rows, columns]
 
-    def add_rows(self, copies: Tensor, prompt_mask: Tensor, layers: Sequence[SharedPromptLayer]) -> None:
+    def add_rows(self, copies: Tensor, prompt_mask: Tensor, layers: Sequence[SharedPromptCacheLayer]) -> None:
         """Add rows that continue the prompts just read."""
         self.prompt_of_row = torch.cat([self.prompt_of_row, copies + len(self.bias)])
         self.first_column = torch.cat([self.first_column, torch.full_like(copies, self.written)])
         bias = torch.zeros(prompt_mask.shape, device=prompt_mask.device).masked_fill(~prompt_mask, -torch.inf)
         self.bias = _stack_prompts(self.bias[..., None], bias[..., None], -torch.inf)[..., 0]
-        self.compact(layers)
+        self.drop_prompts_and_assign_slots(layers)
 
-    def keep_rows(self, rows: Tensor, layers: Sequence[SharedPromptLayer]) -> None:
+    def keep_rows(self, rows: Tensor, layers: Sequence[SharedPromptCacheLayer]) -> None:
         """Keep these rows, and drop columns that belong to no row any more."""
         self.prompt_of_row, self.first_column = self.prompt_of_row[rows], self.first_column[rows]
         oldest = int(self.first_column.min())
@@ -167,7 +169,7 @@ class PromptGroups:
             layer.copy_to_new_buffers(rows.to(layer.keys.device), slice(oldest, self.written), layer.keys.shape[-2])
         self.written -= oldest
         self.first_column = self.first_column - oldest
-        self.compact(layers)
+        self.drop_prompts_and_assign_slots(layers)
 
     def begin_column(self) -> None:
         """Begin a column of the buffer; every row is about to write a token."""
@@ -182,7 +184,7 @@ class PromptGroups:
                 bias = bias.masked_fill(columns < first_column, -torch.inf)
             self.parts.append((rows, slice(first, self.written), bias))
 
-    def compact(self, layers: Sequence[SharedPromptLayer]) -> None:
+    def drop_prompts_and_assign_slots(self, layers: Sequence[SharedPromptCacheLayer]) -> None:
         """Drop prompts that no row reads, divide the rows into parts, and give each row a slot."""
         # If rows began at different times, the youngest rows, which come last, read only a few columns.
         columns = self.first_column.tolist()
@@ -220,7 +222,7 @@ class PromptGroups:
         return slots.reshape(count * self.size, heads, repeats, size)[self.slots]
 
 
-class SharedPromptLayer(DynamicLayer):  # type: ignore[misc]
+class SharedPromptCacheLayer(DynamicLayer):  # type: ignore[misc]
     """Keys and values of one layer: [B, K, P, D] of prompts, and [n, K, room, D] of the rows' own tokens."""
 
     def __init__(self, like: DynamicLayer, groups: PromptGroups) -> None:
@@ -228,16 +230,16 @@ class SharedPromptLayer(DynamicLayer):  # type: ignore[misc]
         self.groups = groups
         self.is_initialized = True
         self.prompt_keys, self.prompt_values = like.keys[:0], like.values[:0]
-        self.keys = _zeros_like_rows(like.keys, 0, _FIRST_ROOM)
-        self.values = _zeros_like_rows(like.values, 0, _FIRST_ROOM)
+        self.keys = _zero_token_buffer(like.keys, 0, _FIRST_ROOM)
+        self.values = _zero_token_buffer(like.values, 0, _FIRST_ROOM)
 
     def add_rows(self, read: DynamicLayer, num_rows: int) -> None:
         """Add prompts that were just read, and empty buffers for the rows that begin with them."""
         self.prompt_keys = _stack_prompts(self.prompt_keys, read.keys)
         self.prompt_values = _stack_prompts(self.prompt_values, read.values)
         room = self.keys.shape[-2]
-        self.keys = torch.cat([self.keys, _zeros_like_rows(self.keys, num_rows, room)])
-        self.values = torch.cat([self.values, _zeros_like_rows(self.values, num_rows, room)])
+        self.keys = torch.cat([self.keys, _zero_token_buffer(self.keys, num_rows, room)])
+        self.values = torch.cat([self.values, _zero_token_buffer(self.values, num_rows, room)])
 
     def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> Any:
         """Write a token of each row; the attention function gets the returned layer itself in place of keys."""
@@ -251,12 +253,12 @@ class SharedPromptLayer(DynamicLayer):  # type: ignore[misc]
     def copy_to_new_buffers(self, rows: Tensor | slice, columns: slice, room: int) -> None:
         """Move the keys and values of some rows and columns into buffers with room for ``room`` tokens."""
         kept = [x[:, :, columns][rows] for x in (self.keys, self.values)]
-        self.keys, self.values = (_zeros_like_rows(x, len(x), room) for x in kept)
+        self.keys, self.values = (_zero_token_buffer(x, len(x), room) for x in kept)
         for buffer, x in zip((self.keys, self.values), kept, strict=True):
             buffer[:, :, : x.shape[-2]] = x
 
 
-def _zeros_like_rows(like: Tensor, rows: int, room: int) -> Tensor:
+def _zero_token_buffer(like: Tensor, rows: int, room: int) -> Tensor:
     """Return zeros, since masked entries must still be numbers."""
     return like.new_zeros(rows, like.shape[1], room, like.shape[-1])
 
@@ -272,7 +274,7 @@ def attend_to_shared_prompts(
 ) -> tuple[Tensor, None]:
     """Compute the attention of one new token per row: query [n, heads, 1, D], output [n, 1, heads, D]."""
     unknown = {name for name, value in more.items() if value is not None and name not in _HARMLESS}
-    if not isinstance(layer, SharedPromptLayer) or mask is not None or unknown:
+    if not isinstance(layer, SharedPromptCacheLayer) or mask is not None or unknown:
         raise UnsupportedModelError(
             f"shared prompts do not support this model's attention ({', '.join(sorted(unknown))})"
         )
@@ -307,10 +309,10 @@ def _attention_and_lognorm(query: Tensor, keys: Tensor, values: Tensor, bias: Te
 _NAME = "lit_rl_shared_prompts"
 
 
-class SharedDecoding(Decoding):
+class SharedPromptDecoder(BatchDecoder):
     """Decoding with a causal LM of transformers whose cache holds keys and values of all tokens, and nothing else."""
 
-    can_join = True
+    can_add_rows = True
 
     def __init__(self, model: nn.Module, codec: Codec | None = None) -> None:
         super().__init__(model, codec)
@@ -324,7 +326,7 @@ class SharedDecoding(Decoding):
             raise UnsupportedModelError("the model's cache holds not only keys and values")
         if self._groups is None:
             self._groups, self._positions = PromptGroups(prompt_mask), positions[:0]
-            self._shared = Cache(layers=[SharedPromptLayer(layer, self._groups) for layer in read.layers])
+            self._shared = Cache(layers=[SharedPromptCacheLayer(layer, self._groups) for layer in read.layers])
         self._cache = self._shared
         self._positions = torch.cat([self._positions, positions])
         for shared, layer in zip(self._cache.layers, read.layers, strict=True):

@@ -58,18 +58,18 @@ def decoder_of(model: Any) -> nn.Module:
     return decoder
 
 
-def accepted_arguments(model: nn.Module) -> frozenset[str]:
+def accepted_forward_arguments(model: nn.Module) -> frozenset[str]:
     """Return the names of the arguments that a model has, or hands to a decoder that has them.
 
     PEFT's own ``forward`` takes anything, so the model inside is examined.
     """
     inner = unwrap_peft(model)
     decoder = inner.get_decoder() if hasattr(inner, "get_decoder") else inner
-    return _accepted_argument_names(type(inner).forward, type(decoder).forward)
+    return _forward_argument_names(type(inner).forward, type(decoder).forward)
 
 
 @lru_cache(maxsize=64)
-def _accepted_argument_names(forward: Callable[..., Any], of_decoder: Callable[..., Any]) -> frozenset[str]:
+def _forward_argument_names(forward: Callable[..., Any], of_decoder: Callable[..., Any]) -> frozenset[str]:
     own = inspect.signature(forward).parameters
     hands_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own.values())
     return frozenset(own).union(inspect.signature(of_decoder).parameters if hands_on else ())
@@ -80,7 +80,7 @@ def cache_argument_name(model: nn.Module) -> str:
 
     From 5.24 on transformers says ``cache`` and warns about the older names; state space models had their own.
     """
-    accepted = accepted_arguments(model)
+    accepted = accepted_forward_arguments(model)
     if "cache" in accepted:
         return "cache"
     return "cache_params" if "cache_params" in accepted else "past_key_values"
@@ -134,7 +134,7 @@ def output_projection(model: Any) -> Projection:
         cap = bound
     if is_plain_linear(head) and not any(isinstance(module, FSDPModule) for module in model.modules()):
         return LinearHead(head.weight, head.bias, scale, cap)
-    shape = LinearHead(head.weight, None, scale, cap).scale_and_cap
+    shape = LinearHead(head.weight, None, scale, cap).scale_and_cap_logits
 
     def call(hidden: Tensor) -> Tensor:
         return shape(head(to_weight_dtype(hidden, head.weight)))

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
 from lit_rl.models.family import (
-    accepted_arguments,
+    accepted_forward_arguments,
     cache_argument_name,
     decoder_of,
     logit_tolerance,
@@ -101,7 +101,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, cache: Cache | None = N
     """
     decoder = decoder_of(model)
     given: dict[str, Any] = {} if cache is None else {cache_argument_name(decoder): cache}
-    if "position_ids" in accepted_arguments(decoder):
+    if "position_ids" in accepted_forward_arguments(decoder):
         # Positions count real tokens: left padding must not move a row.
         given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :].to(ids.device)
     mask = mask.to(ids.device).long()
@@ -125,19 +125,19 @@ class _PromptCache(DynamicLayer):  # type: ignore[misc]
         return key_states, value_states
 
 
-class _ReadOnlyCache(DynamicLayer):  # type: ignore[misc]
+class _ReadOnlyPromptCache(DynamicLayer):  # type: ignore[misc]
     """Keys and values of each row's prompt, which are put before those of its completion and never changed."""
 
     def __init__(self, kept: Any, prompt_of_row: Tensor) -> None:
         super().__init__()
-        self.keys, self.values = (prompts_to_rows(one, prompt_of_row) for one in (kept.keys, kept.values))
+        self.keys, self.values = (expand_prompts_to_rows(one, prompt_of_row) for one in (kept.keys, kept.values))
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         return torch.cat([self.keys, key_states], -2), torch.cat([self.values, value_states], -2)
 
 
-def prompts_to_rows(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
+def expand_prompts_to_rows(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
     """Expand values [K, ...] of prompts to their rows [N, ...]; several rows add to the gradient of one prompt.
 
     The gradient is added in the same order in every run, for which each device needs an operation of its own: the docs
@@ -161,13 +161,15 @@ def completion_hidden_states(model: Any, completions: Completions, share: bool =
             first = numbers[: len(distinct)].scatter_reduce(0, prompt_of_row, numbers, "amin", include_self=False)
             first, prompt_of_row = first.to(prompt_ids.device), prompt_of_row.to(prompt_ids.device)
             ids, mask, lengths = completions.completion_ids, completions.token_mask, host.token_counts.tolist()
-            return _two_pass_states(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths)
+            return _states_from_shared_prompts(
+                model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths
+            )
     ids = torch.cat([prompt_ids, completions.completion_ids], 1)
     mask = torch.cat([host.prompt_mask, host.token_mask], 1)
     return hidden_states(model, ids, mask)[:, prompt_ids.shape[1] - 1 :]
 
 
-def _two_pass_states(
+def _states_from_shared_prompts(
     model: Any,
     prompt_ids: Tensor,
     prompt_mask: Tensor,
@@ -184,13 +186,13 @@ def _two_pass_states(
     for batch in bucket_by_length(lengths, worth):
         rows, width = torch.tensor(batch, device=ids.device), max(1, lengths[batch[-1]])
         of_prompt = prompt_of_row[rows]
-        read = Cache(layers=[_ReadOnlyCache(layer, of_prompt) for layer in kept.layers])
+        read = Cache(layers=[_ReadOnlyPromptCache(layer, of_prompt) for layer in kept.layers])
         whole_mask = torch.cat([prompt_mask[of_prompt], mask[rows, :width]], 1)
         after_tokens[rows, :width] = hidden_states(model, ids[rows, :width], whole_mask, read)
-    return torch.cat([prompts_to_rows(after_prompt, prompt_of_row), after_tokens], 1)
+    return torch.cat([expand_prompts_to_rows(after_prompt, prompt_of_row), after_tokens], 1)
 
 
-def can_share_prompts(model: Any) -> bool:
+def can_train_on_shared_prompts(model: Any) -> bool:
     """Return whether a model computes the same from shared prompts, forward and backward; log one line if not.
 
     The test on a few tokens takes three short forward passes and two backward passes, which keep no gradients.
@@ -237,7 +239,9 @@ def _probe_states_and_gradient(model: Any, share: bool) -> tuple[Tensor, Tensor]
         if share:
             of_row = torch.tensor([0, 1, 0, 1], device=device)
             lengths = mask[:, 11:].sum(-1).tolist()
-            states = _two_pass_states(model, ids[:2, :11], mask[:2, :11], of_row, ids[:, 11:], mask[:, 11:], lengths)
+            states = _states_from_shared_prompts(
+                model, ids[:2, :11], mask[:2, :11], of_row, ids[:, 11:], mask[:, 11:], lengths
+            )
         else:
             states = hidden_states(model, ids, mask)[:, 10:]
         after_tokens = states[:, 1:][mask[:, 11:]].float()

@@ -18,15 +18,15 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.math.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.decoding import Decoding
+from lit_rl.models.decoding import BatchDecoder
 from lit_rl.models.reference import NoGradScorer
-from lit_rl.models.sampling import RandomKey, RunningBatch, requests_of
-from lit_rl.signature_check import TypedArguments, typed_arguments
+from lit_rl.models.sampling import RandomKey, RunningBatch, make_sampling_requests
+from lit_rl.signature_check import ArgumentChecks, check_call_arguments
 from lit_rl.training.ranks import device_of_mesh, eval_mode
 from lit_rl.types import Completions, Generation, Problem, Sampling
 
 
-class Policy(nn.Module, TypedArguments, ABC):
+class Policy(nn.Module, ArgumentChecks, ABC):
     """A model that writes completions.
 
     The life of a policy: the constructor loads nothing (every YAML instantiates offline); :meth:`load` builds
@@ -60,7 +60,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         return device_of_mesh(first.device_mesh) if isinstance(first, DTensor) else first.device
 
     @abstractmethod
-    def make_decoding(self) -> Decoding:
+    def make_batch_decoder(self) -> BatchDecoder:
         """Return a decoding with the present weights; an in-process engine asks for one per batch of rows."""
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         """Prepare for a checkpoint that holds weights of these names, such as a refreshed reference's."""
         return
 
-    @typed_arguments
+    @check_call_arguments
     def complete(
         self,
         prompts: Sequence[str | Problem],
@@ -152,8 +152,8 @@ class Policy(nn.Module, TypedArguments, ABC):
         self.load()
         rows: list[Generation] = []
         with torch.no_grad(), eval_mode(self):
-            requests = requests_of(self.codec, problems, sampling, RandomKey(seed, "complete", 0))
-            batch = RunningBatch(self.make_decoding(), requests, sampling)
+            requests = make_sampling_requests(self.codec, problems, sampling, RandomKey(seed, "complete", 0))
+            batch = RunningBatch(self.make_batch_decoder(), requests, sampling)
             while batch.num_running:
                 rows += batch.step()
         rows.sort(key=lambda one: one.row)

@@ -16,7 +16,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
 from lit_rl.models.adapters import using_adapter
-from lit_rl.models.decoding import Decoding, SharedDecoding
+from lit_rl.models.decoding import BatchDecoder, SharedPromptDecoder
 from lit_rl.models.family import (
     UnsupportedModelError,
     check_output_projection,
@@ -56,7 +56,7 @@ def _probe_logit_consistency(model: Any) -> None:
         alone = torch.cat([model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in rows]).float()
         hidden = hidden_states(model, ids, mask)[:, -_DECODED - 1 :]
         trained = output_projection(model)(hidden.flatten(0, 1)).float()
-        sampled = logits_while_decoding(Decoding(model), ids, mask)
+        sampled = logits_while_decoding(BatchDecoder(model), ids, mask)
     except UnsupportedModelError:
         raise
     except Exception as error:
@@ -75,7 +75,7 @@ def _probe_logit_consistency(model: Any) -> None:
             )
 
 
-def logits_while_decoding(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tensor:
+def logits_while_decoding(decoding: BatchDecoder, ids: Tensor, mask: Tensor) -> Tensor:
     """Return logits [B * (T + 1), V] of rows [B, P + T] that are read and then written token by token, two copies each.
 
     One of the two copies leaves the batch after the first token.
@@ -108,7 +108,7 @@ def can_decode_from_shared_prompts(model: Any) -> bool:
     rows = probe_ids_and_mask(model)
     try:
         with eval_mode(model):
-            plain, shared = (logits_while_decoding(kind(model), *rows) for kind in (Decoding, SharedDecoding))
+            plain, shared = (logits_while_decoding(kind(model), *rows) for kind in (BatchDecoder, SharedPromptDecoder))
         # In bfloat16, both logits of Qwen2.5-Coder-0.5B were 0.13 away from those in float32, and 0.05 from each other.
         fits = relative_logit_gap(shared, plain) <= logit_tolerance(model, 1e-4, 0.15)
     except Exception:  # any error of a family of models with a cache and an attention not its own

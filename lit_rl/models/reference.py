@@ -22,7 +22,7 @@ from lit_rl.models.adapters import (
     interpolate_in_place,
     using_adapter,
 )
-from lit_rl.training.ranks import gather_until_reshard, gathered_weights, reshard
+from lit_rl.training.ranks import gather_unit_until_reshard, gathered_unit_weights, reshard
 from lit_rl.types import Completions
 
 
@@ -32,7 +32,7 @@ class NoGradScorer:
     Args:
         policy: a :class:`lit_rl.models.Policy`, the policy that learns or another one.
         own: weights that serve this scorer alone; if they are sharded, their output matrix stays gathered from
-            :meth:`lazy_token_logits` until :meth:`release`.
+            :meth:`lazy_token_logits` until :meth:`free_gathered_weights`.
     """
 
     own: nn.Module | None = None
@@ -51,19 +51,19 @@ class NoGradScorer:
         """Return the logits of the completions' tokens; see :meth:`lit_rl.models.Policy.lazy_token_logits`."""
         logits: TokenLogits = self._policy.lazy_token_logits(completions)
         if self.own is not None:
-            gather_until_reshard(self.own)
+            gather_unit_until_reshard(self.own)
         return logits
 
-    def release(self) -> None:
+    def free_gathered_weights(self) -> None:
         """Free the gathered weights."""
         if self.own is not None:
             reshard(self.own)
 
-    def refresh(self, share: float = 1.0) -> None:
+    def refresh_from_policy(self, share: float = 1.0) -> None:
         """Move to the policy as it is now (iterative GRPO), or by a share of the way there (a moving average)."""
 
 
-class FrozenCopy(NoGradScorer):
+class FrozenCopyReference(NoGradScorer):
     """A second model that does not learn."""
 
     own: nn.Module
@@ -73,18 +73,18 @@ class FrozenCopy(NoGradScorer):
         self._trained = trained
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
-        with torch.no_grad(), gathered_weights(self.own):
+        with torch.no_grad(), gathered_unit_weights(self.own):
             logprobs: Tensor = self._policy(completions, temperature, model=self.own)[0]
             return logprobs
 
     def lazy_token_logits(self, completions: Completions) -> TokenLogits:
-        gather_until_reshard(self.own)
+        gather_unit_until_reshard(self.own)
         logits: TokenLogits = self._policy.lazy_token_logits(completions, model=self.own)
         return logits
 
-    def refresh(self, share: float = 1.0) -> None:
+    def refresh_from_policy(self, share: float = 1.0) -> None:
         self._policy.reference_was_refreshed = True
-        self.release()
+        self.free_gathered_weights()
         with torch.no_grad():
             for old, new in zip(self.own.parameters(), self._trained.parameters(), strict=True):
                 interpolate_in_place(old, new, share)
@@ -115,13 +115,13 @@ class SharedBaseReference(NoGradScorer):
         model = self._policy.model
         return using_adapter(model, REFERENCE if has_adapter(model, REFERENCE) else None)
 
-    def refresh(self, share: float = 1.0) -> None:
+    def refresh_from_policy(self, share: float = 1.0) -> None:
         model = self._policy.model
         if not has_adapter(model, REFERENCE):
             add_reference_adapter(model, self._policy.init_seed)
         copy_or_interpolate_adapter(model, POLICY, REFERENCE, share)
 
 
-def frozen_copy(module: nn.Module) -> nn.Module:
+def make_frozen_copy(module: nn.Module) -> nn.Module:
     """Return a copy in eval mode that no optimizer changes and no checkpoint holds."""
     return copy.deepcopy(module).eval().requires_grad_(False)

@@ -21,7 +21,7 @@ from lit_rl.types import Generation, Problem, Request, Sampling, StopReason
 
 if TYPE_CHECKING:
     from lit_rl.models.codecs.codec import Codec
-    from lit_rl.models.decoding import Decoding
+    from lit_rl.models.decoding import BatchDecoder
 
 
 _BLOCK_TOKENS = 32
@@ -35,7 +35,7 @@ class RandomKey:
     purpose: str
     rollout: int
 
-    def seed_of(self, task_id: str, sample: int, turn: int = 0) -> int:
+    def seed_of_stream(self, task_id: str, sample: int, turn: int = 0) -> int:
         """Return the seed of the stream of one turn of a row, in [0, 2**63)."""
         text = f"{self.seed}/{self.purpose}/{self.rollout}/{task_id}/{sample}"
         if turn:
@@ -44,7 +44,7 @@ class RandomKey:
         return int.from_bytes(digest, "little") >> 1
 
 
-class RowRandom:
+class RowRandomStreams:
     """One uniform number per row and token, each row from its own stream."""
 
     def __init__(self, seeds: Sequence[int] = ()) -> None:
@@ -85,7 +85,7 @@ _LOGITS_AT_ONCE = 2**19
 """Logits that a CPU turns into probabilities at a time: such temporaries stay in its caches, larger ones do not."""
 
 
-def choose_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
+def sample_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
     """Sample one token per row by inverting the cumulative distribution.
 
     One uniform number decides a row's token, so a row's samples depend on its own stream alone.
@@ -155,7 +155,7 @@ class RunningBatch:
     """
 
     def __init__(
-        self, decoding: Decoding, requests: Sequence[Request], sampling: Sampling, weights_version: int = 0
+        self, decoding: BatchDecoder, requests: Sequence[Request], sampling: Sampling, weights_version: int = 0
     ) -> None:
         self._decoding = decoding
         self._sampling = sampling
@@ -163,7 +163,7 @@ class RunningBatch:
         self._joining = list(requests)
         self._rows: list[RunningRow] = []
         self._num_ended = 0
-        self._uniforms = RowRandom()
+        self._uniforms = RowRandomStreams()
         self._held = torch.zeros(0, dtype=torch.long)  # numbers of the rows that the decoding still has
         self._lengths = torch.zeros(0, dtype=torch.long)  # tokens that each of them has
         self._chosen: Tensor | None = None
@@ -179,9 +179,9 @@ class RunningBatch:
         return len(self._held) + len(self._joining) if self.num_running else 0
 
     @property
-    def can_join(self) -> bool:
+    def can_add_rows(self) -> bool:
         """True if further requests can be sampled in the same batch."""
-        return self._decoding.can_join
+        return self._decoding.can_add_rows
 
     def add_requests(self, requests: Sequence[Request]) -> None:
         """Sample further requests from the next step on."""
@@ -197,9 +197,9 @@ class RunningBatch:
         if logits.device.type != "cpu":
             rows = [row for index in self._held.tolist() if not (row := self._rows[index]).ended]
             steps = min(_TOKENS_PER_LOOK, max(row.limit - len(row.ids) for row in rows))
-        found = [self._choose_tokens(logits)]
+        found = [self._sample_tokens(logits)]
         for _ in range(1, steps):
-            found.append(self._choose_tokens(self._decoding.decode_step(found[-1][0])))
+            found.append(self._sample_tokens(self._decoding.decode_step(found[-1][0])))
         ids, logprobs = zip(*found, strict=True)
         chosen, scores = torch.stack(ids, 1), torch.stack(logprobs, 1)
         generations = []
@@ -211,7 +211,7 @@ class RunningBatch:
                 row.ids.append(token)
                 row.logprobs.append(score)
                 # EOS as the last allowed token is EOS, not a cut.
-                reason = self._decoding.end_reason(row.request.prompt_ids, row.ids, row.request.stop_strings)
+                reason = self._decoding.stop_reason_if_ended(row.request.prompt_ids, row.ids, row.request.stop_strings)
                 reason = StopReason.LENGTH if reason is None and len(row.ids) >= row.limit else reason
                 if reason is not None:
                     row.ended = True
@@ -220,10 +220,10 @@ class RunningBatch:
         self._chosen = self._drop_ended_rows(chosen[:, -1])
         return generations
 
-    def _choose_tokens(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+    def _sample_tokens(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         numbers = self._uniforms.draw(self._lengths, self._held) if self._sampling.temperature > 0 else None
         self._lengths += 1
-        return choose_tokens(logits, self._sampling, numbers)
+        return sample_tokens(logits, self._sampling, numbers)
 
     def _prefill_new_requests(self) -> Tensor:
         """Read each distinct prompt of the joining requests once; return the logits [n, V] of their first tokens."""
@@ -257,11 +257,13 @@ def _ids_and_scores_to_lists(ids: Tensor, scores: Tensor) -> tuple[list[list[int
     return both[0].tolist(), both[1].int().view(torch.float32).tolist()
 
 
-def requests_of(codec: Codec, problems: Sequence[Problem], sampling: Sampling, key: RandomKey) -> list[Request]:
+def make_sampling_requests(
+    codec: Codec, problems: Sequence[Problem], sampling: Sampling, key: RandomKey
+) -> list[Request]:
     """Return one request for each sample of each problem, prompt-major: row ``b * num_samples + g``."""
     prompts = [(problem, codec.encode_fitting_prompt(problem)) for problem in problems]
     asked = [(problem, ids, g) for problem, ids in prompts for g in range(sampling.num_samples)]
     return [
-        Request(row, ids, key.seed_of(problem.task_id, g), sampling.max_tokens, problem.stop_strings)
+        Request(row, ids, key.seed_of_stream(problem.task_id, g), sampling.max_tokens, problem.stop_strings)
         for row, (problem, ids, g) in enumerate(asked)
     ]

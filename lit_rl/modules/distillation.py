@@ -25,18 +25,18 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.reference import NoGradScorer
 from lit_rl.modules.grpo import GRPO, GRPOOptions
 from lit_rl.modules.minibatches import all_microbatches, divide_into_microbatches
-from lit_rl.modules.setup_check import task_of
+from lit_rl.modules.setup_check import task_of_trainer
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
-from lit_rl.rewards.token_credit import TokenCredit, score_charging_line
+from lit_rl.rewards.token_credit import CreditSpreader, score_charging_failed_line
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.hindsight import Hindsight
-from lit_rl.signature_check import NonNegativeFloat, PositiveFloat, typed_dataclass
+from lit_rl.signature_check import NonNegativeFloat, PositiveFloat, checked_dataclass
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Problem
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class DistillationConfig:
     """Settings of learning from a teacher and from rewards.
@@ -65,10 +65,10 @@ class DistillationConfig:
                 chosen[row] = False
             elif self.tokens == "failing_line" and judgement.program is not None:
                 turn = rows.turns[row][-1]
-                spans = score_charging_line(turn.text, judgement, 0.0, 1.0).spans
+                spans = score_charging_failed_line(turn.text, judgement, 0.0, 1.0).spans
                 if spans and not judgement.outcome.passed:
                     mask = rows.on_host.completion_mask[row]
-                    places = TokenCredit(turn.token_byte_spans, mask, judgement.program, turn.start)
+                    places = CreditSpreader(turn.token_byte_spans, mask, judgement.program, turn.start)
                     chosen[row] = False
                     chosen[row, places.columns_overlapping(spans[0].start, spans[0].end).to(chosen.device)] = True
         return chosen & rows.completion_mask
@@ -161,9 +161,9 @@ class Distillation(GRPO):
         """Learn as every algorithm does; then free the weights gathered for teacher and reference."""
         means = super().learn_from(experience)
         assert self.scorer is not None
-        self.scorer.release()
+        self.scorer.free_gathered_weights()
         if self.reference is not None:
-            self.reference.release()
+            self.reference.free_gathered_weights()
         return means
 
     def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -199,7 +199,7 @@ class Distillation(GRPO):
 
     def setup(self, stage: str) -> None:
         super().setup(stage)
-        task = task_of(self.trainer)
+        task = task_of_trainer(self.trainer)
         if stage == "fit" and task is not None and self.hindsight is not None:
             self.hindsight.require_any_hint(task.problems("train"), self.sampling.num_samples)
 

@@ -78,7 +78,7 @@ class DPO(TextModule):
         with eval_mode(self):
             super().training_step(batch, batch_idx)
 
-    def texts(self, problem: Problem) -> tuple[str, ...]:
+    def texts_to_learn(self, problem: Problem) -> tuple[str, ...]:
         if "pair" not in problem.fields:
             return ()
         pair = pair_from_problem(problem)

@@ -20,7 +20,7 @@ from torch import Tensor
 from lit_rl.errors import UsageError
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import NoGradScorer
-from lit_rl.modules.objective import Logprobs, Objective
+from lit_rl.modules.objective import Objective, OldAndReferenceLogprobs
 from lit_rl.modules.settings import UpdateConfig
 from lit_rl.training.ranks import max_over_ranks
 from lit_rl.types import Completions, Experience, Sampling
@@ -145,14 +145,16 @@ class LogprobComputer:
 
     def compute_old_and_reference(
         self, completions: Completions, minibatches: Sequence[Minibatch], *, on_policy: bool
-    ) -> Logprobs:
+    ) -> OldAndReferenceLogprobs:
         """Return log-probabilities under the old policy and under the reference, each only if something reads them."""
         wants_old = self.objective.subtracts_kl_from_rewards or not on_policy
         old = self.old_logprobs(completions, minibatches) if wants_old else None
         if not self.objective.kl_coef:
-            return Logprobs(old, None)
+            return OldAndReferenceLogprobs(old, None)
         assert self.reference is not None
-        return Logprobs(old, self.compute_under(self.reference, completions, all_microbatches(minibatches)))
+        return OldAndReferenceLogprobs(
+            old, self.compute_under(self.reference, completions, all_microbatches(minibatches))
+        )
 
     def old_logprobs(self, completions: Completions, minibatches: Sequence[Minibatch]) -> Tensor:
         """Return log-probabilities [N, T] of the dealt rows under the weights that sampled them.

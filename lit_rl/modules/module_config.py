@@ -20,7 +20,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from lit_rl.data.task import PLACEHOLDER, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.models.policy import Policy
-from lit_rl.signature_check import TypedArguments, constructor_parameters
+from lit_rl.signature_check import ArgumentChecks, constructor_parameters
 
 
 def policy_config_json(module: object, policy: Policy) -> str | None:
@@ -33,7 +33,7 @@ def policy_config_json(module: object, policy: Policy) -> str | None:
     return json.dumps(config, default=lambda value: dict(value) if isinstance(value, Mapping) else str(value))
 
 
-def describe_task(task: TaskDataModule | None) -> dict[str, Any] | None:
+def describe_task_prompts(task: TaskDataModule | None) -> dict[str, Any] | None:
     """Describe a task's prompts: its name, its chat with a placeholder for the problem, and all stop strings."""
     problems = [] if task is None else task.problems("train")
     if task is None or not problems:
@@ -84,12 +84,12 @@ def to_config(part: Any) -> Any:
         arguments = part.constructor_arguments() or {}
     elif isinstance(part, Optimizer):
         arguments = part.defaults
-    elif isinstance(part, TypedArguments | LRScheduler) or is_dataclass(part):
+    elif isinstance(part, ArgumentChecks | LRScheduler) or is_dataclass(part):
         kind: Any = type(part)
         arguments = {
             one: getattr(part, one) for one in constructor_parameters(kind) if one != "optimizer" and hasattr(part, one)
         }
-    is_group = is_dataclass(part) and not isinstance(part, TypedArguments)
+    is_group = is_dataclass(part) and not isinstance(part, ArgumentChecks)
     return to_config(arguments) if is_group else {"class_path": _class_path_of(part), "init_args": to_config(arguments)}
 
 

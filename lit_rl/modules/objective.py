@@ -24,7 +24,7 @@ from lit_rl.math.losses import (
 )
 from lit_rl.math.masking import AggregateMode, masked_mean
 from lit_rl.math.ratios import RatioLevel, approximate_kl
-from lit_rl.signature_check import NonNegativeFloat, typed_dataclass
+from lit_rl.signature_check import NonNegativeFloat, checked_dataclass
 from lit_rl.types import Experience
 
 KLPlacement = Literal["loss", "reward"]
@@ -33,14 +33,14 @@ APPROXIMATE_KL = "policy/approximate_kl"
 """Metric of each update: nats per token between the policy and ``old_logprobs``, where the rollout's updates began."""
 
 
-class Logprobs(NamedTuple):
+class OldAndReferenceLogprobs(NamedTuple):
     """Log-probabilities [N, T] of old policy and reference, nats; 0 in rows left out, ``None`` if not needed."""
 
     old: Tensor | None
     ref: Tensor | None
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class Objective:
     """Loss that the policy minimises.
@@ -95,7 +95,7 @@ class Objective:
         weigh = is_off_policy and not self.loss.reads_sampler_logprobs
         return replace(filled, correction=TruncatedWeights() if weigh else None)
 
-    def refuse_uncorrected_penalty(self) -> None:
+    def refuse_uncorrected_kl_penalty(self) -> None:
         """Refuse a KL penalty in the reward that would use log-probabilities of older weights, not the policy's."""
         if self.subtracts_kl_from_rewards and self.correction is None:
             raise UsageError(
@@ -105,7 +105,7 @@ class Objective:
 
     def refuse_wrong_aggregate(self, aggregate: AggregateMode) -> None:
         """Refuse combinations with the update's aggregate that have a wrong gradient."""
-        if self.kl_coef and self.kl_in != "reward" and self.effective_kl_kind == "k1":
+        if self.kl_coef and self.kl_in != "reward" and self.effective_kl_estimator == "k1":
             raise UsageError(
                 "objective.kl_kind k1 in the loss has an expected gradient of 0: set "
                 "objective.kl_kind to k3_weighted, or objective.kl_in to reward"
@@ -122,7 +122,7 @@ class Objective:
                 )
 
     @property
-    def effective_kl_kind(self) -> KLKind:
+    def effective_kl_estimator(self) -> KLKind:
         """Estimator of the KL to the reference."""
         return self.kl_kind or ("k1" if self.kl_in == "reward" else "k3_weighted")
 
@@ -138,7 +138,7 @@ class Objective:
         """True if the KL to the reference is subtracted from the rewards."""
         return self.kl_coef != 0 and self.kl_in == "reward"
 
-    def token_rewards(self, credit: Tensor, logprobs: Logprobs, mask: Tensor) -> Tensor:
+    def token_rewards(self, credit: Tensor, logprobs: OldAndReferenceLogprobs, mask: Tensor) -> Tensor:
         """Return the tokens' rewards [N, T]: their credit, minus the KL if it is in the reward; 0 outside the mask."""
         if not self.subtracts_kl_from_rewards:
             return credit * mask
@@ -200,7 +200,7 @@ class Objective:
             metrics["correction/weight"] = masked_mean(weights, mask)
             metrics["correction/dropped_fraction"] = masked_mean((weights == 0).to(weights.dtype), mask)
         if micro.ref_logprobs is not None:
-            kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.effective_kl_kind, old_logprobs=old_logprobs)
+            kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.effective_kl_estimator, old_logprobs=old_logprobs)
             kl = kl_weights * kl
             metrics["policy/kl_to_reference"] = masked_mean(kl.detach(), mask)
             if self.kl_in != "reward":

@@ -24,12 +24,12 @@ from lit_rl.errors import UsageError, seed_or_global, short_repr
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import RandomKey
-from lit_rl.modules.module_config import describe_task, module_from_config, policy_config_json, to_config
+from lit_rl.modules.module_config import describe_task_prompts, module_from_config, policy_config_json, to_config
 from lit_rl.modules.settings import EvaluationConfig, Optimization
 from lit_rl.modules.setup_check import (
     check_setup,
     limit_precision_conversion,
-    task_of,
+    task_of_trainer,
     warn_about_high_learning_rates,
 )
 from lit_rl.modules.update_trace import NotFiniteError, Snapshot, likely_cause_of_nonfinite, weight_and_gradient_norms
@@ -37,12 +37,12 @@ from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory
 from lit_rl.run_files.settings import setting_values_by_name
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import ArgumentChecks
 from lit_rl.training.checkpoints import read_checkpoint, set_checkpoint_loop_counters
 from lit_rl.training.host_memory import freeze_gc, keep_freed_memory, unfreeze_gc
 from lit_rl.training.precision import add_gradients_to_masters, build_optimizer_with_masters, fp32_masters
 from lit_rl.training.progress import StepCounter
-from lit_rl.training.ranks import average_gradients, eval_mode, syncing_gradients_if, whole_tensor
+from lit_rl.training.ranks import average_gradients, eval_mode, gather_whole_tensor, syncing_gradients_if
 from lit_rl.training.schedules import build_schedule_at_step, plateau_states_to_load
 from lit_rl.training.strategy import check_strategy
 from lit_rl.training.threads import using_run_threads
@@ -52,14 +52,14 @@ X_AXIS = "step"
 """Lightning takes the value logged under this name as the place on the x-axis; Lightning's own count begins with 0."""
 
 
-class _TearDownOnException(pl.Callback):
+class _EndSandboxOnException(pl.Callback):
     """Callback that ends the sandbox after an exception; in a notebook, the sandbox would live on."""
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         pl_module.teardown("exception")
 
 
-class PolicyModule(pl.LightningModule, TypedArguments):
+class PolicyModule(pl.LightningModule, ArgumentChecks):
     """A policy with an optimizer, evaluated by running what it writes.
 
     Optimization is manual: subclasses call :meth:`optimizer_step` once per update. There is one optimizer with
@@ -132,10 +132,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self.rewards.setup()
 
     def configure_model(self) -> None:
-        self.load_weights()
+        self.load_models()
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
-            datamodule.set_problem_filter(self.filter_problems)
+            datamodule.set_problem_filter(self.select_usable_problems)
         self.configure_threads()
         keep_freed_memory(self.trainer.strategy.root_device)
 
@@ -147,9 +147,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         of_run = using_run_threads(self, steps_on, saved)
         self.num_threads = self._threads.enter_context(of_run)
 
-    def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
+    def select_usable_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
         """Return the problems of a task's split whose prompts leave room for a completion."""
-        kept = [problem for problem in problems if self.collector.accepts_problem(problem)]
+        kept = [problem for problem in problems if self.collector.has_room_for_completion(problem)]
         if len(kept) < len(problems):
             rank_zero_info(
                 f"{task}: {len(problems) - len(kept)} of {len(problems)} {split} problems left out: "
@@ -157,14 +157,14 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             )
         return kept
 
-    def load_weights(self) -> None:
+    def load_models(self) -> None:
         """Load what the constructor left out; later calls do nothing."""
         self.collector.policy = self.policy  # another policy may have been assigned since
         self.policy.load()
 
     def configure_callbacks(self) -> list[pl.Callback]:
         """Return a callback that ends the sandbox after an exception: Lightning does not call teardown then."""
-        return [_TearDownOnException()]
+        return [_EndSandboxOnException()]
 
     def on_fit_start(self) -> None:
         """Note the run's folder while all ranks are together: asking the trainer for the folder waits for all ranks."""
@@ -215,7 +215,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Return each group's trained parameters; a group has its own gradient norm and can have its own rate."""
         return {"policy": [p for p in self.policy.parameters() if p.requires_grad]}
 
-    def set_learning_rates(self, optimizer: Optimizer) -> None:
+    def set_group_learning_rates(self, optimizer: Optimizer) -> None:
         """Give groups of parameters learning rates of their own, before a schedule sees them."""
 
     def max_gradient_norm(self, group: str) -> float | None:
@@ -231,7 +231,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def build_optimizer_and_schedule(self, groups: list[dict[str, Any]]) -> Any:
         """Return the optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
         optimizer = build_optimizer_with_masters(self.update.optimizer, groups)
-        self.set_learning_rates(optimizer)
+        self.set_group_learning_rates(optimizer)
         if self.update.lr_scheduler is None:
             return optimizer
         schedule = self.build_schedule(optimizer)
@@ -281,7 +281,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             parts.setdefault(group["name"], []).extend(group["params"])
         for name, weights in parts.items():
             norm: Any = torch.nn.utils.get_total_norm([p.grad for p in weights if p.grad is not None])
-            value = float(whole_tensor(norm))
+            value = float(gather_whole_tensor(norm))
             # Checked before clipping, which would spread one bad number over all gradients in the evidence.
             self.require_finite(f"gradient norm of the {name}", value)
             norms[f"{name}/gradient_norm"] = value
@@ -343,7 +343,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 self.progress.begin(key.purpose)
                 rollout = rollouts[name] = self.collector.collect(batch, sampling, key)
                 if self.rewards is not None:
-                    self.progress.enter("rewarding")
+                    self.progress.enter_phase("rewarding")
                     rewards[name] = self.rewards(rollout.completions, rollout.judgements)
         self.progress.end_and_take_seconds()
         return Evaluated(rollouts, rewards, self.collector.judge_empty_programs(batch))
@@ -381,12 +381,12 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         model["init_args"]["collect"] = to_config(self.collector.settings)
         made = {"optimizer": self.trainer.optimizers[0], "lr_scheduler": self.lr_schedulers()}
         model["init_args"]["update"] |= to_config(made)
-        return {"model": model, "data": to_config(task_of(self.trainer))}
+        return {"model": model, "data": to_config(task_of_trainer(self.trainer))}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["policy_version"] = self.policy.version
         checkpoint["made_of"] = policy_config_json(self, self.policy)
-        checkpoint["task"] = None if self._trainer is None else describe_task(task_of(self.trainer))
+        checkpoint["task"] = None if self._trainer is None else describe_task_prompts(task_of_trainer(self.trainer))
         checkpoint["num_threads"] = self.num_threads
         self.clock.save(checkpoint)
 
@@ -416,10 +416,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        self.prepare_and_check_weights({name: tuple(value.shape) for name, value in state_dict.items()})
+        self.prepare_for_saved_weights({name: tuple(value.shape) for name, value in state_dict.items()})
         return super().load_state_dict(state_dict, strict=False, assign=assign)
 
-    def prepare_and_check_weights(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def prepare_for_saved_weights(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Make room for a checkpoint's weights, and raise if the checkpoint is of another model."""
         self.policy.add_reference_if_saved(shapes.keys())
         own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
@@ -449,7 +449,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         else:
             named = (*trust, f"{cls.__module__}.{cls.__qualname__}")
             module = module_from_config(PolicyModule, checkpoint, checkpoint_path, named)
-        module.load_weights()
+        module.load_models()
         module.on_load_checkpoint(checkpoint)
         module.load_state_dict(checkpoint["state_dict"])
         return module

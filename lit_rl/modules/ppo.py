@@ -30,7 +30,7 @@ from lit_rl.math.masking import (
     masked_mean,
     masked_moments,
     masked_whiten,
-    require_shape,
+    require_same_shape,
 )
 from lit_rl.math.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
@@ -42,7 +42,7 @@ from lit_rl.modules.settings import CriticConfig
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.penalties import OverlongPenalty
 from lit_rl.rewards.term import RewardOutput, RewardTerm
-from lit_rl.rewards.token_credit import Credit, assign_credit, credit_before_end
+from lit_rl.rewards.token_credit import Credit, assign_credit, credit_decided_before_end
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, sum_over_ranks
 from lit_rl.training.strategy import allow_unused_parameters
@@ -114,12 +114,12 @@ class PPO(RolloutModule):
         if treatment == "bootstrap":
             passed = [judgement.outcome.passed for judgement in rollout.judgements]
             truncated = truncated & ~torch.tensor(passed, device=truncated.device)
-            open_end = credit_before_end(rewards, completions.completion_mask, self.credit)
+            open_end = credit_decided_before_end(rewards, completions.completion_mask, self.credit)
             credit = torch.where(truncated[:, None], open_end, credit)
         mask, bootstrap = treat_truncation(counted, truncated, tail_values, treatment=treatment)
         token_rewards = self.objective.token_rewards(credit, logprobs, mask)
         advantages, returns = self.estimator.estimate(token_rewards, values, mask, bootstrap)
-        require_shape(mask, advantages=advantages, returns=returns)
+        require_same_shape(mask, advantages=advantages, returns=returns)
         if self.estimator.whiten:
             advantages = masked_whiten(advantages, mask, sum_over_ranks=sum_over_ranks)
         return Experience(
@@ -166,8 +166,8 @@ class PPO(RolloutModule):
 
     # -- what learns ---------------------------------------------------------------------------------------
 
-    def load_weights(self) -> None:
-        super().load_weights()
+    def load_models(self) -> None:
+        super().load_models()
         self.critic.load(self.policy)
 
     def configure_model(self) -> None:
@@ -181,7 +181,7 @@ class PPO(RolloutModule):
         policy = [p for p in self.policy.parameters() if p.requires_grad and id(p) not in of_critic]
         return {"policy": policy, "critic": critic}
 
-    def set_learning_rates(self, optimizer: Optimizer) -> None:
+    def set_group_learning_rates(self, optimizer: Optimizer) -> None:
         for group in optimizer.param_groups:
             if group.get("name") == "critic":
                 group["lr"] = self.critic_update.learning_rate or max(group["lr"], MIN_CRITIC_RATE)
@@ -228,7 +228,7 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, v
         >>> clipped_value_loss(values, old, returns, value_clip=0.2)  # counts as 0.7: 1/2 * 0.3^2
         tensor([[0.0450]])
     """
-    require_shape(values, old_values=old_values, returns=returns)
+    require_same_shape(values, old_values=old_values, returns=returns)
     old_values, returns = old_values.detach(), returns.detach()
     error = (values - returns).square()
     if value_clip is None:

@@ -97,7 +97,7 @@ class REINFORCE(RolloutModule):
             token_rewards = assign_credit(rewards, mask, self.credit)
             counted = mask & rewards.valid[:, None]
             to_go = reward_to_go(token_rewards, counted, gamma=self.gamma)
-            expected = self.baseline.checked_expected(rewards.rewards, rewards.valid, completions.group_ids)
+            expected = self.baseline.checked_expected_scores(rewards.rewards, rewards.valid, completions.group_ids)
             above = to_go - expected.to(to_go.dtype)[:, None]
             advantages = torch.where(counted & ~above.isnan(), above, torch.zeros_like(above))
         row_mask = rewards.valid & ~completions.truncated if self.update.mask_truncated else rewards.valid

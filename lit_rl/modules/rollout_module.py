@@ -33,10 +33,10 @@ from lit_rl.modules.minibatches import (
     stale_row_mask,
     zero_weight_row,
 )
-from lit_rl.modules.objective import APPROXIMATE_KL, KLPlacement, Logprobs, Objective
+from lit_rl.modules.objective import APPROXIMATE_KL, KLPlacement, Objective, OldAndReferenceLogprobs
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.settings import EvaluationConfig, UpdateConfig
-from lit_rl.modules.setup_check import task_of
+from lit_rl.modules.setup_check import task_of_trainer
 from lit_rl.modules.update_trace import Snapshot, UpdateTrace
 from lit_rl.reports.summary import add_entropy_estimate, add_resampled_share, metrics_of_rollout
 from lit_rl.rewards.composite import Composite
@@ -133,7 +133,7 @@ class RolloutModule(PolicyModule):
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
         objective.refuse_wrong_aggregate(update.aggregate)
         if off_policy:
-            objective.refuse_uncorrected_penalty()
+            objective.refuse_uncorrected_kl_penalty()
         if fault := _sampling_settings_fault(collect, objective, sampling):
             raise UsageError(fault)
         if sampling.filters:
@@ -206,20 +206,20 @@ class RolloutModule(PolicyModule):
             with torch.no_grad():
                 rollout = self.collect(batch)
                 self.collector.refuse_too_many_unjudged(rollout)
-                self.progress.enter("rewarding")
+                self.progress.enter_phase("rewarding")
                 rewards = self.compute_rewards(rollout)
                 collected = time.perf_counter()
-                self.progress.enter("preparing")
-                before = self.measure_before_updates(rollout.completions)
+                self.progress.enter_phase("preparing")
+                before = self.measure_age_and_entropy(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
-            self.progress.enter("updating")
+            self.progress.enter_phase("updating")
             means = self.learn_from(experience)
         seconds = self.progress.end_and_take_seconds()
         self.step_schedule()
         self.clock.count += 1
         every = self.update.refresh_reference_every
         if every is not None and self.reference is not None and self.clock.count % every == 0:
-            self.reference.refresh(self.update.refresh_reference_share)
+            self.reference.refresh_from_policy(self.update.refresh_reference_share)
         self.trainer.should_stop |= self.clock.is_over
         means.merge(before)
         means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
@@ -257,7 +257,7 @@ class RolloutModule(PolicyModule):
             )
         return rewards
 
-    def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
+    def logprobs_of(self, completions: Completions, rows: Tensor) -> OldAndReferenceLogprobs:
         """Return log-probabilities under old policy and reference, each ``None`` if nothing reads them.
 
         This deals the rollout's rows into the minibatches and micro-batches that the updates use, and computes in
@@ -269,7 +269,7 @@ class RolloutModule(PolicyModule):
 
     def make_minibatches(self, completions: Completions, rows: Tensor) -> tuple[Minibatch, ...]:
         """Return the minibatches of this rollout, with micro-batches of the rows that go through the model."""
-        seed = RandomKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", 0)
+        seed = RandomKey(self.seed, "minibatches", self.clock.count).seed_of_stream("epoch", 0)
         return make_minibatches(completions, rows.cpu(), self.update, self.policy.shares_prompts, seed)
 
     def next_problems(self) -> tuple[Problem, ...] | None:
@@ -299,7 +299,7 @@ class RolloutModule(PolicyModule):
         for epoch in range(self.update.epochs):
             order = list(range(self.update.minibatches))  # as they were dealt, in later epochs at random
             if epoch:  # the same on all ranks
-                seed = RandomKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
+                seed = RandomKey(self.seed, "minibatches", self.clock.count).seed_of_stream("epoch", epoch)
                 order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).tolist()
             for number in order:
                 if not self.update_once(experience, dealt[number], trained, means):
@@ -322,17 +322,17 @@ class RolloutModule(PolicyModule):
         self.progress.part, self.progress.parts = 0, len(microbatches)
         if not microbatches:
             return True
-        denominator = self.denominator(experience.select(minibatch.rows))
+        denominator = self.update_denominator(experience.select(minibatch.rows))
         of_update = Means()
         for number, rows in enumerate(microbatches):
             micro = experience.select(rows).trim() if len(rows) else zero_weight_row(experience)
-            self.trace.begin(micro)
+            self.trace.begin_microbatch(micro)
             for loss, metrics in self.microbatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=micro.loss_mask.sum())
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss, last=number == len(microbatches) - 1)
-            self.trace.store(rows, like=experience.advantages)
+            self.trace.store_in_rollout(rows, like=experience.advantages)
             self.progress.part += 1
         max_kl = self.update.max_kl
         near = max_kl is None or of_update.reduce(self.device).get(APPROXIMATE_KL, 0.0) <= max_kl
@@ -356,12 +356,12 @@ class RolloutModule(PolicyModule):
         self, micro: Experience, logprobs: Tensor, entropy: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the objective's losses [n, T], from the policy's forward pass, and means per token to log."""
-        self.trace.record(logprobs, entropy)
+        self.trace.record_forward_pass(logprobs, entropy)
         old_logprobs = logprobs.detach() if self.on_policy else micro.old_logprobs
         assert old_logprobs is not None
         return self.objective.token_losses_and_metrics(logprobs, old_logprobs, entropy, micro)
 
-    def denominator(self, minibatch: Experience) -> Tensor:
+    def update_denominator(self, minibatch: Experience) -> Tensor:
         """Return this rank's divisor of the update's losses, which covers the whole minibatch.
 
         By default (``token_mean``) it counts the tokens in the loss mask, rows of advantage 0 included; the
@@ -377,7 +377,7 @@ class RolloutModule(PolicyModule):
 
     # -- metrics -------------------------------------------------------------------------------------------
 
-    def measure_before_updates(self, completions: Completions) -> Means:
+    def measure_age_and_entropy(self, completions: Completions) -> Means:
         """Set :attr:`on_policy`; measure the age of the sampler's weights, and the entropy of some rows."""
         may_be_stale = bool(self.collector.settings.staleness) or not self.collector.engine.shares_weights
         num_stale = int(stale_row_mask(completions, self.policy.version).sum())
@@ -456,7 +456,7 @@ class RolloutModule(PolicyModule):
     def setup(self, stage: str) -> None:
         super().setup(stage)
         self.collector.every_case = self.rewards is None or self.rewards.needs_every_case
-        task = task_of(self.trainer)
+        task = task_of_trainer(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
             rows = task.batch_size * self.sampling.num_samples
             if self.update.minibatches > rows:
@@ -473,8 +473,8 @@ class RolloutModule(PolicyModule):
                     "forge a pass: train on StdioTests or CallTests"
                 )
 
-    def load_weights(self) -> None:
-        super().load_weights()
+    def load_models(self) -> None:
+        super().load_models()
         self.logprobs.policy = self.policy
 
     def configure_model(self) -> None:
@@ -491,13 +491,13 @@ class RolloutModule(PolicyModule):
         super().on_save_checkpoint(checkpoint)  # clock, weights' version, threads; Checkpointing adds random generators
         if self._compared is not None:
             checkpoint["baseline"] = self._compared.state_dict()
-        self.collector.save_pending(checkpoint, self.sampling, self.clock.count)
+        self.collector.save_pending_rows(checkpoint, self.sampling, self.clock.count)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         if self._compared is not None and "baseline" in checkpoint:
             self._compared.load_state_dict(checkpoint["baseline"])
-        self.collector.load_pending(checkpoint, resumes=self.is_fitting)
+        self.collector.load_pending_rows(checkpoint, resumes=self.is_fitting)
 
 
 def _sampling_settings_fault(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> str:

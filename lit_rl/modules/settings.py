@@ -12,7 +12,7 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
 from lit_rl.errors import UsageError
 from lit_rl.math.masking import AggregateMode
-from lit_rl.signature_check import NonNegativeInt, PositiveFloat, PositiveInt, PositiveShare, typed_dataclass
+from lit_rl.signature_check import NonNegativeInt, PositiveFloat, PositiveInt, PositiveShare, checked_dataclass
 from lit_rl.types import Sampling
 
 
@@ -32,7 +32,7 @@ class AdamWByDefault(dict[str, Any]):
     __hash__ = object.__hash__  # type: ignore[assignment]  # nothing changes it, so it may be a default
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class Optimization:
     """Settings of one optimizer step.
@@ -52,7 +52,7 @@ class Optimization:
     microbatch_size: PositiveInt | None = None
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class UpdateConfig(Optimization):
     """Settings of a rollout's updates: ``epochs * minibatches`` optimizer steps.
@@ -93,7 +93,7 @@ class UpdateConfig(Optimization):
         return self.epochs * self.minibatches
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class CriticConfig:
     """Settings of the critic's updates.
@@ -118,7 +118,7 @@ class CriticConfig:
     bootstrap_truncated: bool = False
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class EvaluationConfig:
     """Settings of evaluation.

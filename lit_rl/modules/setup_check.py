@@ -54,7 +54,7 @@ def _describe_extra_slurm_tasks(module: Any, stage: str) -> str:
 
 
 def _describe_missing_problems(module: Any, stage: str) -> str:
-    task = task_of(module.trainer)
+    task = task_of_trainer(module.trainer)
     tasks = [] if task is None else task.validation_tasks if stage == "validate" and task.validation_tasks else [task]
     if task is None or any(of.problems(_SPLITS[stage]) for of in tasks):
         return ""
@@ -69,7 +69,7 @@ def _describe_missing_problems(module: Any, stage: str) -> str:
 
 def _describe_missing_sandbox(module: Any, stage: str) -> str:
     task, samples = (
-        task_of(module.trainer),
+        task_of_trainer(module.trainer),
         sampled_tasks_and_splits(module.trainer, stage, train=module.samples_to_train),
     )
     if module.collector.sandbox is not None or task is None:
@@ -99,7 +99,7 @@ def precision_fault(precision: Any) -> str:
 
 
 def _describe_validation_overlap(module: Any, stage: str) -> str:
-    task = task_of(module.trainer)
+    task = task_of_trainer(module.trainer)
     if task is None or stage != "fit" or not module.trainer.limit_val_batches:
         return ""
     trained = {one.task_id: one.prompt for one in task.problems("train")}
@@ -184,7 +184,7 @@ def warn_about_high_learning_rates(optimizer: optim.Optimizer) -> None:
 
 def sampled_tasks_and_splits(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:
     """List the tasks and splits whose problems are sampled in a stage; the list is empty without a task."""
-    task = task_of(trainer)
+    task = task_of_trainer(trainer)
     found: list[tuple[TaskDataModule, Split]] = []
     if task is not None and (stage == "validate" or (stage == "fit" and trainer.limit_val_batches)):
         found += [(of, "validation") for of in task.validation_tasks or [task]]
@@ -209,7 +209,7 @@ def _cast_parameters_to_bfloat16(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def task_of(trainer: pl.Trainer) -> TaskDataModule | None:
+def task_of_trainer(trainer: pl.Trainer) -> TaskDataModule | None:
     """Return the task that a trainer runs, if it runs a task."""
     task: Any = getattr(trainer, "datamodule", None)
     return task if isinstance(task, TaskDataModule) else None

@@ -30,19 +30,19 @@ class SFT(TextModule):
     lacks = "has neither a demonstration nor a reference: SFT needs one of the two"
     nothing_left = "rows whose last turn begins beyond the context"
 
-    def texts(self, problem: Problem) -> tuple[str, ...]:
+    def texts_to_learn(self, problem: Problem) -> tuple[str, ...]:
         known = problem.reference is not None or "demonstration" in problem.fields
-        return (demonstration(problem),) if known else ()
+        return (completion_to_imitate(problem),) if known else ()
 
     def are_texts_finished(self, problem: Problem) -> tuple[bool, ...]:
         row = problem.fields.get("row")
         ends = row is None or row.turns[-1].stop_reason != StopReason.LENGTH
-        return (ends,) * len(self.texts(problem))
+        return (ends,) * len(self.texts_to_learn(problem))
 
-    def encode_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
+    def encode_texts_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
         row = problem.fields.get("row")
-        if row is None or tuple(row.prompt_ids) != tuple(self.policy.codec.encode(problem)):
-            return super().encode_if_long(problem, room)
+        if row is None or tuple(row.prompt_ids) != tuple(self.policy.codec.encode_problem(problem)):
+            return super().encode_texts_if_long(problem, room)
         return [tuple(row.tokens["ids"])]
 
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
@@ -78,7 +78,7 @@ class SFT(TextModule):
         return aggregate(-logprobs, mask, mode="token_mean", denominator=denominator), {}
 
 
-def demonstration(problem: Problem) -> str:
+def completion_to_imitate(problem: Problem) -> str:
     """Return the completion to imitate: the task's demonstration, or the reference in the form the prompt asks for."""
     if "demonstration" in problem.fields:
         return str(problem.fields["demonstration"])

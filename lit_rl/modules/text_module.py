@@ -111,19 +111,19 @@ class TextModule(PolicyModule):
     # -- what an algorithm says ----------------------------------------------------------------------------
 
     @abstractmethod
-    def texts(self, problem: Problem) -> tuple[str, ...]:
+    def texts_to_learn(self, problem: Problem) -> tuple[str, ...]:
         """Return the G given texts of a problem; none if the problem has no text to learn from."""
 
     def are_texts_finished(self, problem: Problem) -> tuple[bool, ...]:
         """Return for each text whether it is finished: the policy would end it there, and no token limit cut it."""
-        return (True,) * len(self.texts(problem))
+        return (True,) * len(self.texts_to_learn(problem))
 
-    def encode_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
+    def encode_texts_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
         """Return the ids of a problem's texts, empty for a text that certainly fits."""
         given = self.policy.codec.encode_completion
         return [
             given(text, is_finished=is_finished)[0] if len(text.encode()) + _MORE_TOKENS > room else ()
-            for text, is_finished in zip(self.texts(problem), self.are_texts_finished(problem), strict=True)
+            for text, is_finished in zip(self.texts_to_learn(problem), self.are_texts_finished(problem), strict=True)
         ]
 
     def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
@@ -145,15 +145,15 @@ class TextModule(PolicyModule):
 
     # -- texts that do not fit -------------------------------------------------------------------------------
 
-    def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
-        kept = super().filter_problems(problems, task, split)
+    def select_usable_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
+        kept = super().select_usable_problems(problems, task, split)
         if split == "train" and not self.is_fitting:
             return kept
         found = {problem.task_id: self.truncated_count_and_trainable(problem) for problem in kept}
         cut = {task_id: number for task_id, (number, _) in found.items()}
         if split == "train":
             self.cut = cut
-        number, total = sum(cut.values()), sum(len(self.texts(problem)) for problem in kept)
+        number, total = sum(cut.values()), sum(len(self.texts_to_learn(problem)) for problem in kept)
         if not number:
             return kept
         text = (
@@ -169,8 +169,8 @@ class TextModule(PolicyModule):
 
     def truncated_count_and_trainable(self, problem: Problem) -> tuple[int, bool]:
         """Return how many texts of a problem are cut, and whether something to learn is left."""
-        room = self.policy.codec.max_completion_tokens(len(self.policy.codec.encode(problem)))
-        ids = self.encode_if_long(problem, room)
+        room = self.policy.codec.max_completion_tokens(len(self.policy.codec.encode_problem(problem)))
+        ids = self.encode_texts_if_long(problem, room)
         cut = sum(len(one) > room for one in ids)
         return cut, not cut or self.has_target_tokens(problem, [one[:room] for one in ids])
 
@@ -178,7 +178,7 @@ class TextModule(PolicyModule):
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         self.progress.begin("training")
-        self.progress.enter("updating")
+        self.progress.enter_phase("updating")
         completions, group = self.completions_and_group_size(batch)
         denominator = sum_over_ranks(self.denominator_part(completions)) / world_size()
         microbatches = self.divide_into_microbatches(completions, group)
@@ -216,7 +216,7 @@ class TextModule(PolicyModule):
 
     def completions_and_group_size(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """Return the problems' texts as N completions, and G."""
-        texts = [self.texts(problem) for problem in problems]
+        texts = [self.texts_to_learn(problem) for problem in problems]
         if not all(texts):
             raise UsageError(f"problem {problems[texts.index(())].task_id} {self.lacks}")
         group = len(texts[0])
@@ -242,7 +242,7 @@ class TextModule(PolicyModule):
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
     ) -> Evaluated:
         means = self.validation_means.setdefault(dataloader_idx, Means())
-        shown = [problem for problem in batch if self.texts(problem)]
+        shown = [problem for problem in batch if self.texts_to_learn(problem)]
         with torch.no_grad(), eval_mode(self.policy):
             microbatches = self.divide_into_microbatches(*self.completions_and_group_size(shown)) if shown else []
             # A rank that has fewer joins in with a text of another rank: all ranks gather a sharded policy together.

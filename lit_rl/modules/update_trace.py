@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.errors import LitRLError
-from lit_rl.training.ranks import whole_tensor
+from lit_rl.training.ranks import gather_whole_tensor
 from lit_rl.types import Completions, Experience
 
 Snapshot = dict[str, Any]
@@ -64,7 +64,7 @@ def likely_cause_of_nonfinite(evidence: Mapping[str, Any]) -> str:
 
 
 def _norm(tensor: Tensor) -> float:
-    return float(whole_tensor(tensor.detach().float().norm()))
+    return float(gather_whole_tensor(tensor.detach().float().norm()))
 
 
 class UpdateTrace:
@@ -85,17 +85,17 @@ class UpdateTrace:
         self.recorded: dict[str, Tensor] = {}
         self.drop_microbatch()
 
-    def begin(self, micro: Experience) -> None:
+    def begin_microbatch(self, micro: Experience) -> None:
         """Start a micro-batch."""
         self.drop_microbatch()
         self.micro = micro
 
-    def record(self, logprobs: Tensor, entropy: Tensor | None) -> None:
+    def record_forward_pass(self, logprobs: Tensor, entropy: Tensor | None) -> None:
         """Keep the results of the policy's forward pass over the micro-batch, [n, T] nats each."""
         self.logprobs = logprobs.detach()
         self._entropy = None if entropy is None else entropy.detach()
 
-    def store(self, rows: Tensor, like: Tensor) -> None:
+    def store_in_rollout(self, rows: Tensor, like: Tensor) -> None:
         """Store the per-token values at their places in the rollout."""
         for name, values in (("logprobs", self.logprobs), ("entropy", self._entropy)):
             if values is not None and len(rows):

@@ -38,7 +38,7 @@ def t_quantile(freedom: float) -> float:
     return z + sum(term / v**power for power, term in enumerate(terms, 1))
 
 
-def format_with_interval(share: float, count: float | None) -> str:
+def format_share_with_interval(share: float, count: float | None) -> str:
     """Return a share of ``count`` trials with its 95% interval; without a count, the share alone."""
     if not count:
         return format_number(share, 3)
@@ -106,7 +106,7 @@ class MetricChange(NamedTuple):
 
     def sentence(self, clock: str) -> str:
         """Say from which value to which the metric changed, and between which measurements."""
-        first, last = (format_with_interval(value, self.num_problems) for value in self.first_and_last)
+        first, last = (format_share_with_interval(value, self.num_problems) for value in self.first_and_last)
         of = f" of {self.num_problems:.0f} problems" if self.num_problems else ""
         (begin, _), (end, _) = self.curve[0], self.curve[-1]
         if len(self.curve) == 1:

@@ -40,7 +40,7 @@ def choose_rows_to_record(
 ) -> list[int]:
     """Choose rows of the group whose rewards differ most and of random groups; add the best, worst and a lost row."""
     ranked = [_sort_best_rows_first(rows, rewards) for rows in groups.values()]
-    widest = sorted(ranked, key=lambda rows: _reward_range(rows, rewards), reverse=True)[: min(1, num_groups)]
+    widest = sorted(ranked, key=lambda rows: _max_reward_difference(rows, rewards), reverse=True)[: min(1, num_groups)]
     others = [rows for rows in ranked if rows not in widest]
     drawn = random.Random(seed).sample(others, min(len(others), num_groups - len(widest)))
     wanted: set[int] = set()
@@ -59,7 +59,7 @@ def _sort_best_rows_first(rows: Sequence[int], rewards: Sequence[float | None]) 
     return sorted(rows, key=lambda row: (rewards[row] is None, -(rewards[row] or 0.0), row))
 
 
-def _reward_range(rows: Sequence[int], rewards: Sequence[float | None]) -> float:
+def _max_reward_difference(rows: Sequence[int], rewards: Sequence[float | None]) -> float:
     known = [reward for row in rows if (reward := rewards[row]) is not None]
     return max(known) - min(known) if known else -1.0
 
@@ -163,7 +163,7 @@ def round_significant(values: Tensor, digits: int = 4) -> list[list[float | None
     return short if bool(exact.isfinite().all()) else [[finite_or_none(value) for value in row] for row in short]
 
 
-def record_part_of_rank(
+def rollout_record_part(
     rollout: Rollout, recorded: Sequence[RecordedRow], judgements: Sequence[Judgement]
 ) -> dict[str, Any]:
     """Return this rank's part of a record, for :func:`append_rollout_record`."""

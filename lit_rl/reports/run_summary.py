@@ -11,7 +11,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from lit_rl.reports.improvement import format_with_interval
+from lit_rl.reports.improvement import format_share_with_interval
 
 Rows = list[tuple[str, str]]
 """Pairs of a label and the text next to it, one per line."""
@@ -41,7 +41,7 @@ def run_header_rows(trainer: pl.Trainer, module: Any) -> Rows:
         samples = module.sampling and module.sampling.num_samples
         each = f" x {samples} = {batch * samples} completions a rollout" if samples else " an update"
         rows.append(("batch", f"{batch} problems{each}"))
-    return [*rows, *log_folder_rows(trainer)]
+    return [*rows, *tensorboard_rows(trainer)]
 
 
 def describe_policy_size(module: Any) -> str:
@@ -53,7 +53,7 @@ def describe_policy_size(module: Any) -> str:
     return f"{source}   {_short_number(total)} parameters{share}"
 
 
-def log_folder_rows(trainer: pl.Trainer) -> Rows:
+def tensorboard_rows(trainer: pl.Trainer) -> Rows:
     """Return TensorBoard's folder and command, if the run logs there; communicates with no other rank."""
     folders = [Path(logger.log_dir) for logger in tensorboard_loggers(trainer)][:1]
     return [
@@ -77,14 +77,14 @@ def validation_summary_rows(trainer: pl.Trainer, module: Any, metrics: Mapping[s
     rows += [
         (short_metric_name(name), f"{value:.4g}") for name, value in metrics.items() if not name.startswith(in_lines)
     ]
-    return [*rows, *log_folder_rows(trainer)]
+    return [*rows, *tensorboard_rows(trainer)]
 
 
 def sampling_result_line(module: Any, prefix: str, metrics: Mapping[str, float]) -> str:
     """Return pass@k with its 95% interval, mean reward, number of problems, and how programs ended."""
     own = {name.removeprefix(f"{prefix}/"): v for name, v in metrics.items() if name.startswith(f"{prefix}/")}
     passes = [name for name in own if name.startswith("pass@") and "/" not in name]
-    parts = [f"{name} {format_with_interval(own[name], own['num_problems'])}" for name in passes]
+    parts = [f"{name} {format_share_with_interval(own[name], own['num_problems'])}" for name in passes]
     if "reward/mean" in own:
         parts.append(f"reward {own['reward/mean']:.3f}")
     samples = module.validation_sampling[prefix.rpartition("/")[2]].num_samples

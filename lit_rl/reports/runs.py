@@ -12,7 +12,7 @@ from typing import Any
 from lit_rl.errors import UsageError
 from lit_rl.run_files.files import METRICS_FILE, ROLLOUTS_FILE, read_metrics, read_rollouts
 from lit_rl.run_files.records import Curve, Diagnosis, RecordedRollout
-from lit_rl.run_files.settings import read_settings, setting_texts_by_name, without_seeds
+from lit_rl.run_files.settings import read_settings, setting_texts_by_name, settings_without_seeds
 
 _MEASURE = re.compile(r"val/(?P<sampling>.+?)/(?P<measure>pass@1|reward/mean)")
 _KIND = ("method", "model", "lora_rank", "task", "batch_size", "num_samples", "temperature")
@@ -95,7 +95,7 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-def with_recorded_rollouts(run: Run, most: int) -> Run:
+def add_recorded_rollouts(run: Run, most: int) -> Run:
     """Return a run with its endings and with evenly spaced rollouts, the first and the last among them."""
     if not (run.folder / ROLLOUTS_FILE).exists():
         return run
@@ -108,12 +108,12 @@ def with_recorded_rollouts(run: Run, most: int) -> Run:
     return replace(run, shown=shown, endings=(first, last), num_recorded=count)
 
 
-def group_by_settings(runs: Sequence[Run]) -> dict[str, list[Run]]:
+def group_runs_by_settings(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Group runs that differ only by their seeds; every other run is a group of its own."""
     kinds: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
         rate = run.curves.get("optimizer/learning_rate", [(0, 0.0)])[0][1]
-        settings = frozenset(without_seeds(run.settings).items())
+        settings = frozenset(settings_without_seeds(run.settings).items())
         key = (*(run.kind.get(name) for name in _KIND), rate, run.clock, settings) if run.kind else (run.name,)
         kinds.setdefault(key, []).append(run)
     groups: dict[str, list[Run]] = {}

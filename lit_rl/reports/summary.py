@@ -25,7 +25,7 @@ from lit_rl.models.sampling import RandomKey
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.sampler_check import add_sampler_mismatch
-from lit_rl.training.progress import Phase, Progress
+from lit_rl.training.progress import Phase, RolloutProgress
 from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks
 from lit_rl.types import Completions, Experience, Judgement, Problem
 
@@ -86,7 +86,7 @@ def metrics_of_rollout(
     experience: Experience,
     seen: Mapping[str, Tensor],
     seconds: Mapping[Phase, float],
-    progress: Progress,
+    progress: RolloutProgress,
 ) -> Means:
     """Measure a rollout and the time it took; all ranks call together."""
     means = summarise_rollout(rollout, rewards)
@@ -154,14 +154,14 @@ def add_entropy_estimate(
     num_rows = max_over_ranks(len(completions), policy.device)
     if key.rollout % (_ENTROPY_EVERY * max(1, _ENTROPY_ROWS // max(1, num_rows))):
         return
-    generator = torch.Generator().manual_seed(key.seed_of("rows", 0))
+    generator = torch.Generator().manual_seed(key.seed_of_stream("rows", 0))
     order = torch.randperm(len(completions), generator=generator)
     some = completions.select(order[: max(1, num_rows // _ENTROPY_ROWS)]).trim()
     mask = some.completion_mask
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
 
 
-def add_times_and_memory(means: Means, seconds: Mapping[Phase, float], progress: Progress) -> None:
+def add_times_and_memory(means: Means, seconds: Mapping[Phase, float], progress: RolloutProgress) -> None:
     """Add a rollout's seconds by phase (the mean over ranks) and its peak memory (the largest of all ranks)."""
     in_step = 0.0
     for phase, taken in seconds.items():
@@ -183,14 +183,14 @@ Counts = dict[str, tuple[int, int]]
 def pass_counts_by_problem(judgements: Sequence[Judgement]) -> Counts:
     """Count the rows of each problem whose check runs programs, without infrastructure failures."""
     counts: Counts = {}
-    for judgement in judgements_of_programs(judgements):
+    for judgement in filter_program_judgements(judgements):
         judged, passed = counts.get(judgement.problem.task_id, (0, 0))
         known = judgement.outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE
         counts[judgement.problem.task_id] = judged + known, passed + judgement.outcome.passed
     return counts
 
 
-def judgements_of_programs(judgements: Sequence[Judgement]) -> list[Judgement]:
+def filter_program_judgements(judgements: Sequence[Judgement]) -> list[Judgement]:
     """Return the judgements whose check runs programs: other judgements neither pass nor fail."""
     return [judgement for judgement in judgements if judgement.problem.check.runs_program]
 
@@ -253,7 +253,7 @@ def problem_and_program_size(judgement: Judgement) -> tuple[str, bool, int | Non
     return judgement.problem.task_id, judgement.problem.check.numbers is None, size
 
 
-def problem_and_size_metrics(judged: Sequence[tuple[str, bool, int | None]]) -> dict[str, float]:
+def problem_count_and_median_size(judged: Sequence[tuple[str, bool, int | None]]) -> dict[str, float]:
     """Return the number of problems and, for texts, the median size of the programs found; all ranks call this.
 
     ``judged`` has what :func:`problem_and_program_size` returns; each problem is judged on one rank.
@@ -268,7 +268,7 @@ def problem_and_size_metrics(judged: Sequence[tuple[str, bool, int | None]]) -> 
 
 
 def _add_verdict_metrics(means: Means, judgements: Sequence[Judgement], of: str = "") -> None:
-    verdicts = [judgement.outcome.verdict for judgement in judgements_of_programs(judgements)]
+    verdicts = [judgement.outcome.verdict for judgement in filter_program_judgements(judgements)]
     for verdict in Verdict:
         means.add_sum(f"{of}verdict/{verdict}_fraction", verdicts.count(verdict), len(verdicts))
     _add_pass_rate(means, verdicts, f"{of}execution/pass_rate")
@@ -282,7 +282,7 @@ def _add_pass_rate(means: Means, verdicts: Sequence[Verdict], name: str) -> None
 def _add_turn_metrics(means: Means, rollout: Rollout) -> None:
     verdicts_by_turn = []
     for number in range(1, rollout.max_turns + 1):
-        judgements = judgements_of_programs(rollout.judgements_after_turn(number))
+        judgements = filter_program_judgements(rollout.judgements_after_turn(number))
         verdicts_by_turn.append([judgement.outcome.verdict for judgement in judgements])
         _add_pass_rate(means, verdicts_by_turn[-1], f"execution/pass_rate/turn_{number}")
     means.add_sum("turns/used", sum(map(len, rollout.turn_judgements)), len(rollout.judgements))

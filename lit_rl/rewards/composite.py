@@ -12,14 +12,14 @@ from torch import Tensor
 
 from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
-from lit_rl.rewards.token_credit import TokenCredit, utf8_bytes
-from lit_rl.signature_check import TypedArguments, ValueLimit
+from lit_rl.rewards.token_credit import CreditSpreader, utf8_bytes
+from lit_rl.signature_check import ArgumentChecks, ValueLimit
 from lit_rl.types import Completions, Judgement, Problem, Turn
 
 RewardTerms = Annotated[list[RewardTerm], ValueLimit("at least one reward term, such as TestsReward", len)]
 
 
-class Composite(TypedArguments):
+class Composite(ArgumentChecks):
     """Weighted sum of reward terms.
 
     Credit follows the terms: each puts ``weight * value`` on tokens, see :mod:`lit_rl.rewards.token_credit`;
@@ -100,7 +100,7 @@ def _put_scores_on_tokens(
     for i, (of_row, judgement) in enumerate(zip(turns, judgements, strict=True)):
         columns = [(turn.start, turn.end) for turn in of_row]
         last = of_row[-1]
-        places = TokenCredit(last.token_byte_spans, mask[i], judgement.program, last.start, columns)
+        places = CreditSpreader(last.token_byte_spans, mask[i], judgement.program, last.start, columns)
         credit[i], decided[i] = places.spread_scores(weighted[i])
     return credit, decided
 

@@ -73,7 +73,7 @@ class _DataflowWalker:
         self._loops = 0
         self._steps = _MAX_STEPS
 
-    def _count_steps(self, steps: int) -> None:
+    def _count_and_limit_steps(self, steps: int) -> None:
         self._steps -= steps
         if self._steps < 0:
             raise _WalkTooCostly
@@ -86,10 +86,10 @@ class _DataflowWalker:
 
     def visit(self, node: ast.AST, state: State) -> list[str]:
         """Return the variables read below a node."""
-        self._count_steps(1)
+        self._count_and_limit_steps(1)
         if isinstance(node, ast.Name):
             reaching = state.get(node.id, frozenset())
-            self._count_steps(len(reaching))
+            self._count_and_limit_steps(len(reaching))
             self._edges.update(("comes", node.id, node.id, _position(node), one) for one in reaching)
             return [node.id] if reaching else []
         handler = _HANDLERS.get(type(node))
@@ -102,7 +102,7 @@ class _DataflowWalker:
 
     def _define(self, name: str, at: Position, sources: Sequence[str], state: State, *, adds: bool = False) -> None:
         """Give a variable a value computed from the sources; ``adds`` keeps its older definitions."""
-        self._count_steps(1 + len(sources) + len(state.get(name, ())))
+        self._count_and_limit_steps(1 + len(sources) + len(state.get(name, ())))
         self._first[name] = min(at, self._first.get(name, at))
         # The constant position of the source keeps `x = y + y` one edge: what counts is which variables go in.
         self._edges.update(("computed", name, source, at, (0, 0)) for source in sources)
@@ -159,23 +159,25 @@ class _DataflowWalker:
 
     def visit_if(self, node: Any, state: State) -> list[str]:
         reads = self.visit(node.test, state)
-        self._merge_states(state, [self._branch_state(node.body, state), self._branch_state(node.orelse, state)])
+        self._merge_states(
+            state, [self._state_after_branch(node.body, state), self._state_after_branch(node.orelse, state)]
+        )
         return reads
 
-    def _branch_state(self, nodes: Iterable[ast.AST | None], state: State) -> State:
+    def _state_after_branch(self, nodes: Iterable[ast.AST | None], state: State) -> State:
         """Return the state after one branch that starts from ``state``."""
         own = self._copy_state(state)
         self.visit_all(nodes, own)
         return own
 
     def _copy_state(self, state: State) -> State:
-        self._count_steps(len(state) // _ENTRIES_A_STEP)
+        self._count_and_limit_steps(len(state) // _ENTRIES_A_STEP)
         return dict(state)
 
     def _merge_states(self, state: State, ends: Sequence[State]) -> None:
         united: State = {}
         for end in ends:
-            self._count_steps(sum(map(len, end.values())) // _ENTRIES_A_STEP)
+            self._count_and_limit_steps(sum(map(len, end.values())) // _ENTRIES_A_STEP)
             for name, positions in end.items():
                 united[name] = united.get(name, frozenset()) | positions
         state.clear()
@@ -202,7 +204,7 @@ class _DataflowWalker:
         self.visit_all(node.body, state)
         start: State = {}
         self._merge_states(start, [before, dict(state)])
-        ends = [self._branch_state([handler], start) for handler in node.handlers]
+        ends = [self._state_after_branch([handler], start) for handler in node.handlers]
         self.visit_all(node.orelse, state)
         self._merge_states(state, [*ends, dict(state)])
         self.visit_all(node.finalbody, state)
@@ -214,7 +216,7 @@ class _DataflowWalker:
             self._define(node.name, _position(node), sources, state)
         return self.visit_all(node.body, state)
 
-    def visit_with_or_for(self, node: Any, state: State) -> list[str]:
+    def visit_withitem_or_clause(self, node: Any, state: State) -> list[str]:
         """Visit ``value as name`` of ``with``, or ``for x in y if z`` of a comprehension."""
         is_with = isinstance(node, ast.withitem)
         value, target = (node.context_expr, node.optional_vars) if is_with else (node.iter, node.target)
@@ -231,7 +233,7 @@ class _DataflowWalker:
                 name = getattr(part, "rest", None) or getattr(part, "name", None)
                 if name is not None:
                     self._define(name, _position(part), sources, own)
-            ends.append(self._branch_state([case.guard, *case.body], own))
+            ends.append(self._state_after_branch([case.guard, *case.body], own))
         self._merge_states(state, [*ends, dict(state)])
         return []
 
@@ -279,7 +281,7 @@ _HANDLERS: dict[type[ast.AST], Callable[[_DataflowWalker, Any, State], list[str]
     **dict.fromkeys((ast.For, ast.AsyncFor, ast.While), _DataflowWalker.visit_loop),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _DataflowWalker.visit_function),
     **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _DataflowWalker.visit_comprehension),
-    **dict.fromkeys((ast.withitem, ast.comprehension), _DataflowWalker.visit_with_or_for),
+    **dict.fromkeys((ast.withitem, ast.comprehension), _DataflowWalker.visit_withitem_or_clause),
     **dict.fromkeys((ast.Try, ast.TryStar), _DataflowWalker.visit_try),
     ast.ClassDef: _DataflowWalker.visit_class,
     ast.ExceptHandler: _DataflowWalker.visit_except_handler,

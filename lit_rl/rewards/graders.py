@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from lit_rl.models.padding import pad_left
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import ArgumentChecks
 
 _LIKE_A_TOKEN = re.compile(r"(?<=[<\[])(?=[|｜][^<>\s]*[|｜]>|/?s>|(?:start|end)_of_turn>|/?INST\])")
 """Place after the first character of what the tokenizers of common chat models read as a special token."""
@@ -31,7 +31,7 @@ class GraderAnswer:
     reason: str = ""
 
 
-class Grader(TypedArguments, ABC):
+class Grader(ArgumentChecks, ABC):
     """Anything that answers prompts."""
 
     def setup(self) -> None:
@@ -162,7 +162,10 @@ class LocalGrader(Grader):
     @torch.no_grad()
     def _generate(self, prompts: list[str]) -> list[str]:
         codec, is_chat = self._codec, self._codec.tokenizer.chat_template
-        asked = [({"role": "user", "content": prompt},) if is_chat else codec.escape_text(prompt) for prompt in prompts]
+        asked = [
+            ({"role": "user", "content": prompt},) if is_chat else codec.escape_special_tokens(prompt)
+            for prompt in prompts
+        ]
         ids, mask = pad_left([codec.encode_prompt(prompt) for prompt in asked], codec.pad_id, self.device)
         output = self._model.generate(
             input_ids=ids,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from lit_rl.errors import UsageError
-from lit_rl.lazy import load_extra
-from lit_rl.rewards.python_prefix import find_rejected_token, is_blank
+from lit_rl.lazy import import_extra
+from lit_rl.rewards.python_prefix import find_rejected_token, has_no_code
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.rewards.token_credit import (
     SourceMap,
@@ -120,7 +120,7 @@ class LintReward(RewardTerm):
 
     def _run_ruff(self, folder: str) -> subprocess.CompletedProcess[str]:
         version = f"py3{min(sys.version_info.minor, 14)}"
-        command = [load_extra("ruff", "LintReward", "rewards").find_ruff_bin(), "check", "--isolated", "--no-cache"]
+        command = [import_extra("ruff", "LintReward", "rewards").find_ruff_bin(), "check", "--isolated", "--no-cache"]
         command += ["--quiet", "--exit-zero", "--ignore-noqa", "--output-format=json"]
         command += [f"--target-version={version}", f"--select={','.join(self.select)}"]
         command += [f"--ignore={','.join(self.ignore)}", "--", folder]
@@ -130,7 +130,7 @@ class LintReward(RewardTerm):
         self, text: str, judgement: Judgement, findings: dict[str, list[Finding]], failed: dict[str, str]
     ) -> TermScore:
         program = judgement.program
-        if program is None or is_blank(program.source):
+        if program is None or has_no_code(program.source):
             return TermScore(-1.0)
         if program.source in failed:
             return TermScore(None, reason=failed[program.source])

@@ -10,7 +10,7 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.rewards.token_credit import score_charging_line, valueless_score_if_unjudged
+from lit_rl.rewards.token_credit import score_charging_failed_line, valueless_score_if_unjudged
 from lit_rl.signature_check import FiniteFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -74,12 +74,12 @@ class TestsReward(RewardTerm):
         for text, judgement in zip(completions.texts, judgements, strict=True):
             score = valueless_score_if_unjudged(judgement)
             if score is None:
-                value = self._outcome_value(judgement.problem.check, judgement.outcome)
-                score = score_charging_line(text, judgement, value, full, at_once=self.mode == "all")
+                value = self._reward_of_outcome(judgement.problem.check, judgement.outcome)
+                score = score_charging_failed_line(text, judgement, value, full, at_once=self.mode == "all")
             scores.append(score)
         return scores
 
-    def _outcome_value(self, check: Check, outcome: Outcome) -> float:
+    def _reward_of_outcome(self, check: Check, outcome: Outcome) -> float:
         if self.mode == "graded":
             return self.grades[outcome.verdict]
         if self.mode == "all" or outcome.passed:

@@ -49,7 +49,7 @@ class Lexeme:
     end: int
 
 
-def is_blank(source: str) -> bool:
+def has_no_code(source: str) -> bool:
     """Return whether a source has no lexical token besides comments and line ends."""
     return _SOMETHING.search(source.replace("\r", "\n")) is None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from lit_rl.lazy import load_extra
+from lit_rl.lazy import import_extra
 from lit_rl.rewards.flow_graph import Flow, count_dataflow_edges
 from lit_rl.rewards.term import RewardTerm, TermScore, reference_program_or_text
 from lit_rl.rewards.token_credit import valueless_score_unless_python
@@ -35,7 +35,7 @@ class BleuReward(RewardTerm):
 
     def setup(self) -> None:
         if self._bleu is None:
-            metrics = load_extra("sacrebleu.metrics", "BleuReward", "rewards")
+            metrics = import_extra("sacrebleu.metrics", "BleuReward", "rewards")
             self._bleu = metrics.BLEU(effective_order=True)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lit_rl.rewards.python_prefix import find_rejected_token, is_blank
+from lit_rl.rewards.python_prefix import find_rejected_token, has_no_code
 from lit_rl.rewards.term import ALL_TEXT, RewardTerm, TermScore
 from lit_rl.rewards.token_credit import (
     SourceMap,
@@ -38,7 +38,7 @@ def _score_syntax(text: str, judgement: Judgement, truncated: bool) -> TermScore
     prefix = truncated and program.end >= len(utf8_bytes(text).rstrip())
     place = _find_syntax_error(program.source, prefix)
     if place is None:
-        return TermScore(-1.0 if is_blank(program.source) and not prefix else 0.0)
+        return TermScore(-1.0 if has_no_code(program.source) and not prefix else 0.0)
     for_good = _find_syntax_error(program.source, True) == place  # a program that only ends too early can go on
     span = SourceMap(text, program).text_span(*place, -1.0, place[1] if for_good else ALL_TEXT)
     return TermScore(-1.0, () if span is None else (span,))

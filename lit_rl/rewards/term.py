@@ -16,7 +16,7 @@ from typing import Final
 from torch import Tensor
 
 from lit_rl.errors import UsageError
-from lit_rl.signature_check import FiniteFloat, TypedArguments
+from lit_rl.signature_check import ArgumentChecks, FiniteFloat
 from lit_rl.types import Completions, Judgement, Problem
 
 ALL_TEXT: Final = sys.maxsize
@@ -67,7 +67,7 @@ def reference_program_or_text(problem: Problem) -> str | None:
     return problem.check.reference_text if problem.reference is None else problem.reference
 
 
-class RewardTerm(TypedArguments, ABC):
+class RewardTerm(ArgumentChecks, ABC):
     """One term of the reward. Values are unweighted; :class:`Composite` multiplies by ``weight``.
 
     Args:
@@ -128,7 +128,7 @@ class RewardOutput:
     @property
     def credit(self) -> Tensor:
         """Credit [N, T], float32: its sum over a row's completion tokens is the row's reward; 0 outside the mask."""
-        return self._credits_on_tokens[0].to(self.rewards.device)
+        return self._credit_and_decided[0].to(self.rewards.device)
 
     @property
     def credit_at_decision(self) -> Tensor:
@@ -136,10 +136,10 @@ class RewardOutput:
 
         No later token took part in the decision. A turn's reward is on its last token, evenly spread reward on none.
         """
-        return self._credits_on_tokens[1].to(self.rewards.device)
+        return self._credit_and_decided[1].to(self.rewards.device)
 
     @cached_property
-    def _credits_on_tokens(self) -> tuple[Tensor, Tensor]:
+    def _credit_and_decided(self) -> tuple[Tensor, Tensor]:
         return self.put_on_tokens()
 
     def rewards_or_nan(self) -> Tensor:

@@ -17,8 +17,8 @@ The outcome of a program is decided by its last token, EOS, which says that noth
 every failure at run time, because whatever comes later at the top level can define a function anew before the tests
 call it, and a later part of a function can handle an exception, hold a ``yield`` or make a name local. A Python program
 has failed for good only if an exception ends it while its top level runs, once the statement there can no longer go on
-(with ``except``, ``else`` or a further line): see :meth:`SourceMap.end_of_decision`. In a fenced answer nothing is
-decided before its end, since a later block may be the program. A text without a fence is assumed to go on without one.
+(with ``except``, ``else`` or a further line): see :meth:`SourceMap.end_of_failure_decision`. In a fenced answer nothing
+is decided before its end, since a later block may be the program. A text without a fence is assumed to go on so.
 
 Letters: N completions, T completion tokens, S places.
 """
@@ -87,13 +87,13 @@ class SourceMap:
         if not self.known or max(end, start + 1) <= self._prefix:
             return None
         start, end = max(start, self._prefix), max(end, self._prefix)
-        first = self._text_offset(start)
-        last = first if end <= start else self._text_offset(end - 1) + 1
+        first = self._text_offset_of_source(start)
+        last = first if end <= start else self._text_offset_of_source(end - 1) + 1
         if self._fenced or until >= len(self.source):
             return Span(first, last, value, ALL_TEXT)
-        return Span(first, last, value, self._text_offset(max(until, end, self._prefix + 1) - 1) + 1)
+        return Span(first, last, value, self._text_offset_of_source(max(until, end, self._prefix + 1) - 1) + 1)
 
-    def _text_offset(self, offset: int) -> int:
+    def _text_offset_of_source(self, offset: int) -> int:
         """Return the byte of the completion that became this byte of the source."""
         line = min(bisect_right(self._kept_lines, offset), len(self._left_out)) - 1
         return offset - self._prefix + self._start + self._left_out[line]
@@ -106,7 +106,7 @@ class SourceMap:
         end = self._lines[line] if line < len(self._lines) else len(self.source)
         return begin + len(utf8_bytes(self.source[begin:end].decode("utf-8", "surrogatepass")[:column]))
 
-    def end_of_decision(self, line: int) -> int:
+    def end_of_failure_decision(self, line: int) -> int:
         """Return the byte up to which a Python source decides that the top-level statement at a 1-based line fails.
 
         That is the end of the first word of the next statement: ``else`` would have continued this statement.
@@ -134,7 +134,7 @@ class SourceMap:
         return self.text_span(begin + len(content) - len(content.lstrip()), begin + len(content.rstrip()), value, until)
 
 
-def score_charging_line(
+def score_charging_failed_line(
     text: str, judgement: Judgement, value: float, full: float, *, at_once: bool = False
 ) -> TermScore:
     """Return the score of a failed program, with the loss charged to the line where the program failed.
@@ -152,7 +152,7 @@ def score_charging_line(
     places, until = SourceMap(text, program), ALL_TEXT
     # ``definitions`` leaves out statements that a later entry point does not need.
     if at_once and outcome.module_line is not None and judgement.problem.extraction != "definitions":
-        until = places.end_of_decision(outcome.module_line)
+        until = places.end_of_failure_decision(outcome.module_line)
     span = places.line_reward_span(outcome.line, value - full, until)
     return TermScore(value, () if span is None else (span,))
 
@@ -183,7 +183,7 @@ class _RewardedSpan(NamedTuple):
     is_turn: bool = False
 
 
-class TokenCredit:
+class CreditSpreader:
     """The tokens of one completion by their place in its text.
 
     Args:
@@ -206,11 +206,11 @@ class TokenCredit:
         # padding, so there can be more spans than flags.
         chosen = mask[start:]
         spans = ByteSpans.of(token_bytes)[: len(chosen)]
-        own = _flag_positions(chosen[: len(spans)] & (spans.ends > spans.starts))
+        own = _positions_of_flags(chosen[: len(spans)] & (spans.ends > spans.starts))
         self._tokens = own + start
         self._starts, self._ends = spans.starts.index_select(0, own), spans.ends.index_select(0, own)
         self._length = len(mask)
-        self._columns = _flag_positions(chosen) + start
+        self._columns = _positions_of_flags(chosen) + start
         self._turns = turns or [(start, int(self._columns[-1]) + 1 if len(self._columns) else start)]
         inside = (
             self.columns_overlapping(program.start, program.end) if program and program.end > program.start else own[:0]
@@ -277,7 +277,7 @@ class TokenCredit:
         return self._columns[torch.where(needed == ALL_TEXT, len(self._columns) - 1, following)]
 
 
-def _flag_positions(flags: Tensor) -> Tensor:
+def _positions_of_flags(flags: Tensor) -> Tensor:
     """Return the positions [K] of the flags; there is no slow search if all flags are at the beginning."""
     count = int(flags.sum())
     return torch.arange(count) if bool(flags[:count].all()) else flags.nonzero()[:, 0]
@@ -324,7 +324,7 @@ def assign_credit(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor
             assert_never(credit)
 
 
-def credit_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
+def credit_decided_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
     """Return the part of each completion's reward that was decided before its last token, on the deciding tokens.
 
     A completion that the token limit cut has no other reward: what the whole earned was not decided yet.

@@ -10,7 +10,7 @@ from typing import Any
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
-from lit_rl.signature_check import PositiveInt, TypedArguments
+from lit_rl.signature_check import ArgumentChecks, PositiveInt
 from lit_rl.types import Problem, Program, StopReason
 
 
@@ -31,7 +31,7 @@ class Attempt:
     outcome: Outcome | None
 
 
-class Environment(TypedArguments, ABC):
+class Environment(ArgumentChecks, ABC):
     """Base class of environments, which answer the policy turn by turn.
 
     An environment runs nothing itself: :meth:`check` returns a check, the sandbox judges the program under it, and

@@ -20,7 +20,7 @@ from lit_rl.models.padding import pad_left
 from lit_rl.rollout.environment import Attempt
 from lit_rl.rollout.records import Judge, Rollout
 from lit_rl.rollout.repair import placeholder_values
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import ArgumentChecks
 from lit_rl.types import Completions, Message, Problem
 
 FEEDBACK = "{prompt}\n\nAn earlier answer failed:\n{feedback}\n\nGive a correct answer."
@@ -31,7 +31,7 @@ Prompt = str | tuple[Message, ...]
 _OF_FEEDBACK = ("prompt", "program_prefix", "attempt", "feedback", "comment", "case")
 
 
-class Hindsight(TypedArguments):
+class Hindsight(ArgumentChecks):
     """Shows a teacher what the row's program did under the public check, or a solution of the row's own group.
 
     Neither comes from hidden tests: programs run once more under ``Problem.public_check``, and a solution is what the
@@ -94,7 +94,7 @@ class Hindsight(TypedArguments):
         own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]
         prompts, shown = [], []
         for problem, ids, prompt, length in zip(rows.problems, own, hinted, lengths, strict=True):
-            longer = [] if prompt is None else codec.encode(replace(problem, prompt=prompt))
+            longer = [] if prompt is None else codec.encode_problem(replace(problem, prompt=prompt))
             shown.append(prompt is not None and len(longer) + length <= codec.max_positions)
             prompts.append(longer if shown[-1] else ids)
         prompt_ids, prompt_mask = pad_left(prompts, codec.pad_id, rows.prompt_ids.device)
@@ -144,7 +144,9 @@ def _program_or_last_turn(rollout: Rollout, row: int) -> str:
 def _fill_template(template: str, prompt: Prompt, codec: Codec, **values: str) -> Prompt:
     """Fill a template around a prompt; in a chat, around the last message of the user."""
     if isinstance(prompt, str):  # whose own special tokens count, but none that a program printed
-        return template.format(prompt=prompt, **{name: codec.escape_text(value) for name, value in values.items()})
+        return template.format(
+            prompt=prompt, **{name: codec.escape_special_tokens(value) for name, value in values.items()}
+        )
     last = max((i for i, message in enumerate(prompt) if message["role"] == "user"), default=len(prompt) - 1)
     hinted = {**prompt[last], "content": template.format(prompt=prompt[last]["content"], **values)}
     return (*prompt[:last], hinted, *prompt[last + 1 :])

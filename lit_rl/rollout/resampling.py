@@ -43,7 +43,7 @@ class FreshProblems:
     def __init__(self, problems: Sequence[Problem], batch: Sequence[Problem], key: RandomKey, rank: int) -> None:
         taken = {task_id for ids in gather_over_ranks([p.task_id for p in batch]) for task_id in ids}
         left = [problem for problem in problems if problem.task_id not in taken]
-        generator = torch.Generator().manual_seed(key.seed_of("problems", 0))
+        generator = torch.Generator().manual_seed(key.seed_of_stream("problems", 0))
         self._left = [left[i] for i in torch.randperm(len(left), generator=generator).tolist()]
         self._rank = rank
 

@@ -37,8 +37,8 @@ from lit_rl.rollout.records import InfrastructureError, Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout.sampler_check import GAP, SamplerCheck, SamplerMismatchError, add_sampler_mismatch
 from lit_rl.rollout.sampling_loop import PendingRollout, restore_conversations, sample_rows
-from lit_rl.signature_check import NonNegativeInt, Share, typed_dataclass
-from lit_rl.training.progress import Progress
+from lit_rl.signature_check import NonNegativeInt, Share, checked_dataclass
+from lit_rl.training.progress import RolloutProgress
 from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, rank
 from lit_rl.types import Completions, Problem, Sampling, StopReason
 
@@ -48,7 +48,7 @@ _KEY = "pending_rollout"
 _TRAIN = "train"
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class RolloutConfig:
     """Settings for collecting rollouts.
@@ -110,7 +110,7 @@ class RolloutCollector:
         self.runner: ProgramRunner | None = None
         self.every_case = True
         """True to run all cases of standard input, not just those up to the first that fails."""
-        self.progress = Progress()
+        self.progress = RolloutProgress()
         self.gap = Means()
         self.pending: PendingRollout | None = None
         """Rows that were sampled ahead for the next rollout."""
@@ -144,15 +144,15 @@ class RolloutCollector:
         self.runner = None
         self.engine.close()
 
-    def accepts_problem(self, problem: Problem) -> bool:
+    def has_room_for_completion(self, problem: Problem) -> bool:
         """Return whether a problem's prompt leaves room to write, by the policy's and the environment's limits."""
         codec, limit = self.policy.codec, self.environment.max_row_tokens
-        ids = codec.encode(problem)
+        ids = codec.encode_problem(problem)
         if not ids:
             raise UsageError(f"the prompt of problem {problem.task_id} has no tokens: give a prompt with some text")
         if self.environment.max_turns > 1 and not isinstance(problem.prompt, str):
             codec.encode_message(problem, (), StopReason.LENGTH, "")  # raises if the template rewrites earlier turns
-        return codec.accepts_problem(problem) and (limit is None or len(ids) < limit)
+        return codec.has_room_for_completion(problem) and (limit is None or len(ids) < limit)
 
     # -- rollouts ------------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class RolloutCollector:
         """
         key = RandomKey(self.seed, _TRAIN, number)
         if self.settings.staleness:
-            pending = self._take_pending(batch, sampling, number) or self._sample(batch, sampling, key)
+            pending = self._take_pending_rollout(batch, sampling, number) or self._sample(batch, sampling, key)
             following, ahead = next_problems(), replace(key, rollout=number + 1)
             self.pending = None if following is None else self._sample(following, sampling, ahead)
             return pending.finish(self.progress)
@@ -226,7 +226,7 @@ class RolloutCollector:
 
     # -- rows that were sampled ahead ----------------------------------------------------------------------
 
-    def _take_pending(self, batch: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout | None:
+    def _take_pending_rollout(self, batch: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout | None:
         """Return the rows sampled ahead for these problems; ``None`` on all ranks if some rank has no such rows."""
         pending, stored = self.pending, self._stored
         self.pending = self._stored = None
@@ -247,15 +247,15 @@ class RolloutCollector:
             )
         return None
 
-    def save_pending(self, checkpoint: dict[str, Any], sampling: Sampling, number: int) -> None:
+    def save_pending_rows(self, checkpoint: dict[str, Any], sampling: Sampling, number: int) -> None:
         """Store the rows that were sampled ahead for this rollout; all ranks call this together."""
         if self.pending is not None:
-            rows = [row for of_rank in gather_over_ranks(self.pending.stored_rows()) for row in of_rank]
+            rows = [row for of_rank in gather_over_ranks(self.pending.rows_to_store()) for row in of_rank]
             checkpoint[_KEY] = {"rollout": number, "sampling": asdict(sampling), "rows": rows}
         elif self._stored is not None:
             checkpoint[_KEY] = self._stored
 
-    def load_pending(self, checkpoint: Mapping[str, Any], *, resumes: bool) -> None:
+    def load_pending_rows(self, checkpoint: Mapping[str, Any], *, resumes: bool) -> None:
         """Restore the stored rows if the run resumes; their programs run again."""
         self.pending = None
         self._stored = checkpoint.get(_KEY) if resumes and self.settings.staleness else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from lit_rl.errors import LitRLError
-from lit_rl.signature_check import PositiveFloat, PositiveInt, typed_dataclass
+from lit_rl.signature_check import PositiveFloat, PositiveInt, checked_dataclass
 from lit_rl.training.ranks import Means
 
 GAP, LARGEST = "sampling/logprob_gap/mean", "sampling/logprob_gap/max"
@@ -22,7 +22,7 @@ class SamplerMismatchError(LitRLError, RuntimeError):
     """An engine with its own weights does not sample as the policy would."""
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class SamplerCheck:
     """Settings of the check of an engine's log-probabilities against the trainer's, after weights arrived.

@@ -27,7 +27,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import RandomKey
 from lit_rl.rollout.environment import Attempt, Environment, SingleTurn, feedback_check
 from lit_rl.rollout.records import Judge, Rollout, find_program
-from lit_rl.training.progress import Progress
+from lit_rl.training.progress import RolloutProgress
 from lit_rl.types import Completions, Generation, Judgement, Problem, Program, Request, Sampling, StopReason, Turn
 
 
@@ -81,10 +81,10 @@ class PendingRollout:
     pad_id: int
     device: torch.device
 
-    def finish(self, progress: Progress | None = None) -> Rollout:
+    def finish(self, progress: RolloutProgress | None = None) -> Rollout:
         """Wait for the verdicts; return N rows and their judgements, in the same order."""
         if progress is not None:
-            progress.enter("judging")
+            progress.enter_phase("judging")
         judgements = []
         for row in self.conversations:
             judged = zip(row.programs, row.outcomes, strict=True)
@@ -116,7 +116,7 @@ class PendingRollout:
         """Distinct task ids of the rows, in the order in which they first appear."""
         return list(dict.fromkeys(conversation.problem.task_id for conversation in self.conversations))
 
-    def stored_rows(self) -> list[StoredRow]:
+    def rows_to_store(self) -> list[StoredRow]:
         """Return N rows to store."""
         return [
             {
@@ -150,7 +150,7 @@ def restore_conversations(
     found = {(row["task_id"], row["sample"]): row for row in rows}
     conversations = []
     for group, problem in enumerate(problems):
-        prompt_ids = codec.encode(problem)
+        prompt_ids = codec.encode_problem(problem)
         for sample in range(num_samples):
             row = found.get((problem.task_id, sample))
             if row is None or tuple(row["prompt_ids"]) != tuple(prompt_ids):
@@ -171,7 +171,7 @@ def restore_conversations(
 
 def _build_turn(row: Conversation, start: int, ids: Sequence[int], reason: StopReason, codec: Codec) -> Turn:
     text, token_bytes = codec.decode(tuple(ids), reason, row.problem.stop_strings)
-    in_thought = codec.ends_in_thought((*row.prompt_ids, *row.ids[:start]))
+    in_thought = codec.prompt_opens_thought((*row.prompt_ids, *row.ids[:start]))
     return Turn(start, start + len(ids), text, token_bytes, reason, in_thought)
 
 
@@ -183,7 +183,7 @@ def sample_rows(
     sampling: Sampling,
     key: RandomKey,
     environment: Environment | None = None,
-    progress: Progress | None = None,
+    progress: RolloutProgress | None = None,
     every_case: bool = True,
 ) -> PendingRollout:
     """Sample rows for the problems and start their programs; ``.finish()`` of the result waits for the verdicts.
@@ -192,7 +192,7 @@ def sample_rows(
     runner, no program runs; by default each row is one turn. ``every_case``: see :class:`Judge`.
     """
     environment = SingleTurn() if environment is None else environment
-    progress = Progress() if progress is None else progress
+    progress = RolloutProgress() if progress is None else progress
     conversations = []
     for group, problem in enumerate(problems):
         prompt = policy.codec.encode_fitting_prompt(problem)
@@ -251,7 +251,7 @@ class _SamplingLoop:
     key: RandomKey
     environment: Environment
     conversations: Sequence[Conversation]
-    progress: Progress
+    progress: RolloutProgress
     open: dict[int, Request] = field(default_factory=dict)
     unanswered: list[int] = field(default_factory=list)
 
@@ -282,29 +282,31 @@ class _SamplingLoop:
             running = [outcome for outcome in shown if outcome is not None and not outcome.done()]
             # Wait until the environment can answer some row or, in rounds, every row.
             if not self.open and running and (in_rounds or len(running) == len(shown)):
-                self.progress.enter("judging")
+                self.progress.enter_phase("judging")
                 wait(running, return_when=ALL_COMPLETED if in_rounds else FIRST_COMPLETED)
             ready = {row for row in self.unanswered if self.conversations[row].has_known_outcomes}
             self.unanswered = [row for row in self.unanswered if row not in ready]
             self.submit_requests([row for row in sorted(ready) if self.append_message(self.conversations[row])])
 
     def submit_requests(self, rows: Sequence[int]) -> None:
-        self.progress.enter("sampling")
+        self.progress.enter_phase("sampling")
         requests = {}
         for row in rows:
             conversation = self.conversations[row]
             requests[row] = Request(
                 row=row,
                 prompt_ids=(*conversation.prompt_ids, *conversation.ids),
-                stream=self.key.seed_of(conversation.problem.task_id, conversation.sample, len(conversation.turns)),
-                max_tokens=max(1, self.tokens_left(conversation)),
+                stream=self.key.seed_of_stream(
+                    conversation.problem.task_id, conversation.sample, len(conversation.turns)
+                ),
+                max_tokens=max(1, self.tokens_left_for_turn(conversation)),
                 stop_strings=conversation.problem.stop_strings,
             )
         if requests:
             self.session.submit(list(requests.values()))
             self.open |= requests
 
-    def tokens_left(self, conversation: Conversation, more: int = 0) -> int:
+    def tokens_left_for_turn(self, conversation: Conversation, more: int = 0) -> int:
         """Return how many tokens the next turn may take after ``more`` further tokens; below 1 if there is no room."""
         length = len(conversation.prompt_ids) + len(conversation.ids) + more
         left = self.codec.max_positions - length
@@ -343,7 +345,7 @@ class _SamplingLoop:
         ids = self.codec.encode_message(
             conversation.problem, tuple(conversation.ids[last.start : last.end]), last.stop_reason, message
         )
-        if self.tokens_left(conversation, len(ids)) < 1:
+        if self.tokens_left_for_turn(conversation, len(ids)) < 1:
             return False
         conversation.add_observation_ids(ids)
         return True

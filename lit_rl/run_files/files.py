@@ -159,7 +159,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
     diagnoses: list[Diagnosis] = []
     for batch in read_json_lines(file) if file.exists() else ():
         (item,) = batch.items
-        with _name_faulty_line(file, batch.line):
+        with _name_line_in_error(file, batch.line):
             if "start" in item:
                 start = item
                 check_field_types("start", start["start"], dict.fromkeys(start["start"], _OF_START))
@@ -181,17 +181,17 @@ def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
     """Yield the recorded rollouts of a run, or of a file of completions, in order."""
     path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
     for batch in read_record_batches(path):
-        with _name_faulty_line(path, batch.line):
+        with _name_line_in_error(path, batch.line):
             rollout = rollout_from_head_line(batch.items[0])
         rows = []
         for line, item in enumerate(batch.items[1:], batch.line + 1):
-            with _name_faulty_line(path, line):
+            with _name_line_in_error(path, line):
                 rows.append(recorded_row_from_dict(rollout.number, item))
         yield replace(rollout, rows=tuple(rows))
 
 
 @contextmanager
-def _name_faulty_line(path: Path, line: int) -> Iterator[None]:
+def _name_line_in_error(path: Path, line: int) -> Iterator[None]:
     """Name the file and the line in the error if the code inside cannot read the line."""
     try:
         yield

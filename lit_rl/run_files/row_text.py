@@ -140,7 +140,7 @@ def token_values_by_column(row: RecordedRow, kind: str) -> dict[int, float]:
     return {column: value for column, value in found.items() if value is not None}
 
 
-def value_table_lines(row: RecordedRow, number: int, kind: str, most: int) -> Iterator[str]:
+def token_value_table_lines(row: RecordedRow, number: int, kind: str, most: int) -> Iterator[str]:
     """Yield a line for each run of tokens with equal values in a turn: the value, the number of tokens, their text."""
     values, turn = token_values_by_column(row, kind), row.turns[number]
     if not values:

@@ -69,7 +69,7 @@ def setting_values_by_name(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(_flatten_config("", config, lambda value: value))
 
 
-def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
+def settings_without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings without seeds; they are equal for runs that differ only in seeds."""
     return {name: value for name, value in settings.items() if not _is_seed(name)}
 
@@ -168,14 +168,14 @@ def _is_seed(name: str) -> bool:
 def _flatten_config(name: str, value: Any, form: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
     """Yield the names and values below a part of the configuration, each value as ``form`` returns it."""
     if isinstance(value, Mapping) and "class_path" in value:
-        yield name, _class_name(value)
+        yield name, _short_class_name(value)
         for key, part in (value.get("init_args") or {}).items():
             yield from _flatten_config(f"{name}.{key}", part, form)
     elif isinstance(value, Mapping) and (value or not name):
         for key, part in value.items():
             yield from _flatten_config(f"{name}.{key}" if name else str(key), part, form)
     elif isinstance(value, list) and value and all(isinstance(one, Mapping) and "class_path" in one for one in value):
-        yield name, ", ".join(map(_class_name, value))
+        yield name, ", ".join(map(_short_class_name, value))
         short = [str(one["class_path"]).rpartition(".")[2] for one in value]
         for place, (label, one) in enumerate(zip(short, value, strict=True)):
             if short.count(label) > 1:
@@ -186,7 +186,7 @@ def _flatten_config(name: str, value: Any, form: Callable[[Any], Any]) -> Iterat
         yield name, form(value)
 
 
-def _class_name(value: Mapping[str, Any]) -> str:
+def _short_class_name(value: Mapping[str, Any]) -> str:
     path = str(value["class_path"])
     return path.rpartition(".")[2] if path.startswith(tuple(f"{package}." for package in _KNOWN)) else path
 

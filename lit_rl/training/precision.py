@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from lit_rl.errors import UsageError
 
 
-def torch_dtype(name: str) -> torch.dtype:
+def dtype_from_name(name: str) -> torch.dtype:
     """Return the dtype of a name, such as ``bfloat16``."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype) or not found.is_floating_point:

@@ -67,7 +67,7 @@ Phase = Literal["waiting", "sampling", "judging", "rewarding", "preparing", "upd
 and advantages; ``waiting`` is the time between two rollouts: loading data, callbacks, logging, checkpoints."""
 
 
-class Progress:
+class RolloutProgress:
     """Plain numbers that change while a rollout runs; another thread may read them at any time.
 
     Each rank has its own and counts its own rows.
@@ -90,7 +90,7 @@ class Progress:
         self._clock = clock
         self.phase: Phase = "waiting"
         self._since = self._started = clock()
-        self._begin("")
+        self._reset_counters("")
 
     @property
     def num_judged(self) -> int:
@@ -105,12 +105,12 @@ class Progress:
     def begin(self, purpose: str) -> None:
         """Start counting from zero, in the phase ``sampling``."""
         is_first = not self.purpose
-        self.enter("sampling")
+        self.enter_phase("sampling")
         waited = 0.0 if is_first else self.seconds.get("waiting", 0.0)
-        self._begin(purpose)
+        self._reset_counters(purpose)
         self.seconds["waiting"] = waited
 
-    def enter(self, phase: Phase) -> None:
+    def enter_phase(self, phase: Phase) -> None:
         """Switch to a phase; does nothing if it is the current one."""
         if phase != self.phase:
             now = self._clock()
@@ -119,7 +119,7 @@ class Progress:
 
     def end_and_take_seconds(self) -> dict[Phase, float]:
         """Stop; return the seconds of each phase, including the wait before the start."""
-        self.enter("waiting")
+        self.enter_phase("waiting")
         seconds = dict(self.seconds)
         self.seconds.clear()
         return seconds
@@ -137,7 +137,7 @@ class Progress:
 
         outcome.add_done_callback(count)
 
-    def _begin(self, purpose: str) -> None:
+    def _reset_counters(self, purpose: str) -> None:
         self.purpose = purpose
         self.rows = self.open_rows = self.turns = self.tokens = self.steps = 0
         self.update = self.updates = self.part = self.parts = 0

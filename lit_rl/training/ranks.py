@@ -246,7 +246,7 @@ def shard(
             if isinstance(unit, FSDPModule):
                 continue
             if missing:
-                broadcast_from_rank_0(unit, mesh, filled)
+                copy_fsdp_unit_from_rank_0(unit, mesh, filled)
             # The input of a whole part is completions, which must stay what they are.
             policy = MixedPrecisionPolicy(param_dtype, reduce_dtype, cast_forward_inputs=unit is not root)
             fully_shard(unit, mesh=mesh, mp_policy=policy, offload_policy=home)
@@ -280,7 +280,7 @@ def enable_activation_checkpointing(model: nn.Module, *, offload: bool = False) 
             layer.register_forward_hook(leave, always_call=True)
 
 
-def whole_tensor(tensor: Any) -> Tensor:
+def gather_whole_tensor(tensor: Any) -> Tensor:
     """Return a tensor, gathered from all ranks if it is sharded."""
     whole: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
     return whole
@@ -294,7 +294,7 @@ def layers_of(part: nn.Module) -> list[nn.Module]:
     return found
 
 
-def broadcast_from_rank_0(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tensor]]) -> None:
+def copy_fsdp_unit_from_rank_0(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tensor]]) -> None:
     """Copy rank 0's values into the tensors of a unit.
 
     This includes buffers, even those no checkpoint holds (rotary frequencies), and tied parameters stay tied. (Building
@@ -343,7 +343,7 @@ def device_of_mesh(mesh: DeviceMesh) -> torch.device:
 
 
 @contextmanager
-def unsharded(policy: nn.Module) -> Iterator[None]:
+def unsharded_weights(policy: nn.Module) -> Iterator[None]:
     """Inside, the policy's weights are whole on every rank: gathered once, not once per token.
 
     Ranks may do different things inside, or nothing: there is no collective between the two ends. All ranks enter
@@ -369,16 +369,16 @@ def unsharded(policy: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def gathered_weights(part: nn.Module) -> Iterator[None]:
+def gathered_unit_weights(part: nn.Module) -> Iterator[None]:
     """Inside, the weights that a part has outside its layers are whole; all ranks enter together."""
-    gather_until_reshard(part)
+    gather_unit_until_reshard(part)
     try:
         yield
     finally:
         reshard(part)
 
 
-def gather_until_reshard(part: nn.Module) -> None:
+def gather_unit_until_reshard(part: nn.Module) -> None:
     """Gather the weights that a part has outside its layers until :func:`reshard`; all ranks call together."""
     if isinstance(part, FSDPModule):
         part.unshard()

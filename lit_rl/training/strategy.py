@@ -28,7 +28,7 @@ from torch.optim import Optimizer
 
 from lit_rl.errors import UsageError
 from lit_rl.signature_check import PositiveInt
-from lit_rl.training.precision import torch_dtype
+from lit_rl.training.precision import dtype_from_name
 from lit_rl.training.ranks import describe_rank_and_phase, shard
 
 META_FILE = "meta.pt"
@@ -72,9 +72,9 @@ class FSDP2Strategy(ModelParallelStrategy):
         process_group_backend: str | None = None,
     ) -> None:
         super().__init__("auto", 1, True, process_group_backend, timedelta(minutes=timeout_minutes))
-        self.param_dtype = None if param_dtype is None else torch_dtype(param_dtype)
+        self.param_dtype = None if param_dtype is None else dtype_from_name(param_dtype)
         # Without mixed precision the gradients' own dtype may be wider (float64) and must not be narrowed.
-        self.reduce_dtype = None if param_dtype is None or reduce_dtype is None else torch_dtype(reduce_dtype)
+        self.reduce_dtype = None if param_dtype is None or reduce_dtype is None else dtype_from_name(reduce_dtype)
         self.offload = offload
         self.replicas = replicas
         self.shard_mesh: DeviceMesh | None = None
@@ -176,7 +176,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         saved = {name: tuple(m.size) if isinstance(m, TensorStorageMetadata) else () for name, m in entries}
         module: Any = self.lightning_module
         weights = {n.removeprefix("state_dict."): size for n, size in saved.items() if n.startswith("state_dict.")}
-        module.prepare_and_check_weights(weights)
+        module.prepare_for_saved_weights(weights)
         state = get_model_state_dict(module)
         _fill_state_from_checkpoint({"state_dict": state}, path)
         module.load_state_dict(state)

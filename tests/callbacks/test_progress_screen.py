@@ -25,7 +25,7 @@ from lit_rl.modules import SFT
 from lit_rl.reports.run_summary import sampling_result_line
 from lit_rl.rewards import RewardTerm, TermScore
 from lit_rl.trainer import Trainer
-from lit_rl.training.progress import Progress
+from lit_rl.training.progress import RolloutProgress
 from lit_rl.types import Completions, Judgement, Sampling
 
 METRICS = {
@@ -37,10 +37,10 @@ METRICS = {
 }
 
 
-def a_screen(monkeypatch: pytest.MonkeyPatch) -> tuple[ProgressScreen, Progress, Clock]:
+def a_screen(monkeypatch: pytest.MonkeyPatch) -> tuple[ProgressScreen, RolloutProgress, Clock]:
     clock = Clock()
     monkeypatch.setattr("lit_rl.callbacks.progress_screen.time", SimpleNamespace(monotonic=clock))
-    progress, screen = Progress(clock), ProgressScreen()
+    progress, screen = RolloutProgress(clock), ProgressScreen()
     screen._start_counting(progress, "rollout", 0, 180)
     clock.now = 62.0
     screen.done, screen.metrics = 74, METRICS
@@ -168,7 +168,7 @@ def test_a_minute_of_silence_is_broken_once_and_the_line_says_what_is_done(
         clock.now += seconds
         screen.print_heartbeat()
         said.append(capsys.readouterr().out)
-    progress.enter("updating")
+    progress.enter_phase("updating")
     progress.updates, progress.update, progress.parts, progress.part = 4, 1, 8, 2
     clock.now += 60
     screen.print_heartbeat()

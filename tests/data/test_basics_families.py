@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lit_rl.data.basics.families import FAMILIES, NUM_CASES, DrawnFunction, FunctionFamily, draw_function
-from lit_rl.data.basics.problems import DrawnProblemSettings, build_problem
+from lit_rl.data.basics.problems import DrawnProblemSettings, build_drawn_problem
 from lit_rl.types import Problem
 
 EXCEPTIONS = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, NameError)
@@ -66,7 +66,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
 
 def drawn(family: FunctionFamily, count: int) -> list[tuple[DrawnFunction, Problem]]:
     draws = [draw_function(family, Random(f"test {family.name} {i}")) for i in range(count)]
-    return [(d, build_problem(d, DrawnProblemSettings(bug_share=0.6))) for d in draws]
+    return [(d, build_drawn_problem(d, DrawnProblemSettings(bug_share=0.6))) for d in draws]
 
 
 def passes(source: str, problem: Problem) -> bool:

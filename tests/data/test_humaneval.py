@@ -3,7 +3,7 @@ import ast
 import pytest
 from support.json_rows import write_rows
 
-from lit_rl.data.examples_in_text import CallExample, find_examples
+from lit_rl.data.examples_in_text import CallExample, find_call_examples
 from lit_rl.data.humaneval import HumanEval
 from lit_rl.execution.checks import AssertTests, CallTests
 
@@ -148,5 +148,5 @@ LEFT_OUT = [
 
 def test_an_example_is_read_as_a_call_with_its_value_and_what_leaves_a_doubt_is_left_out() -> None:
     for text, expected in [*READ, *((text, []) for text in LEFT_OUT)]:
-        found = find_examples(text, "twice", ["x", "y"])
+        found = find_call_examples(text, "twice", ["x", "y"])
         assert repr(found) == repr([CallExample(*one) for one in expected]), text

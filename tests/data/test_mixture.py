@@ -33,7 +33,7 @@ def mix(*numbers: int, **options: Any) -> Mixture:
     return Mixture([Letters(name, number) for name, number in zip("abc", numbers, strict=False)], **options)
 
 
-def task_of(problem: Problem) -> str:
+def task_of_trainer(problem: Problem) -> str:
     return problem.task_id.partition("/")[0]
 
 
@@ -75,10 +75,10 @@ def test_each_rollout_has_each_tasks_share_and_no_problem_twice(
     exact = {name: batch_size * weight / sum(given) for name, weight in zip("abc", given, strict=True)}
     for batch in batches:
         assert len(set(ids(batch))) == len(batch) == batch_size
-        of_tasks = Counter(map(task_of, batch))
+        of_tasks = Counter(map(task_of_trainer, batch))
         assert all(abs(of_tasks[name] - wanted) < 1 for name, wanted in exact.items())
-        assert all(problem.fields["mixture_task"] == task_of(problem) for problem in batch)
-    total = Counter(task_of(problem) for batch in batches for problem in batch)
+        assert all(problem.fields["mixture_task"] == task_of_trainer(problem) for problem in batch)
+    total = Counter(task_of_trainer(problem) for batch in batches for problem in batch)
     for name, wanted in exact.items():
         error = 0.0 if wanted == int(wanted) else 5 * 0.5 / number**0.5 / num_batches
         assert total[name] / len(batches) == pytest.approx(wanted, abs=error)
@@ -112,9 +112,9 @@ class Sums(pl.Callback):
         judgements = finished.rollout.judgements
         self.rows: dict[str, list[tuple[float, Verdict]]] = {}
         for reward, judgement in zip(finished.rewards.rewards.tolist(), judgements, strict=True):
-            self.rows.setdefault(task_of(judgement.problem), []).append((reward, judgement.outcome.verdict))
+            self.rows.setdefault(task_of_trainer(judgement.problem), []).append((reward, judgement.outcome.verdict))
         groups = finished.rollout.completions.rows_by_group().values()
-        assert all(len({task_of(judgements[row].problem) for row in rows}) == 1 for rows in groups)
+        assert all(len({task_of_trainer(judgements[row].problem) for row in rows}) == 1 for rows in groups)
 
 
 def programs(**options: Any) -> Mixture:

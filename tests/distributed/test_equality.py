@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from lit_rl.models import FSDP2Strategy, SeparateCritic
 from lit_rl.modules import GRPO, PPO, minibatches, rollout_module
 from lit_rl.modules.minibatches import equalize_microbatch_count
-from lit_rl.training.ranks import unsharded
+from lit_rl.training.ranks import unsharded_weights
 
 
 def difference(first: dict[str, Any], second: dict[str, Any]) -> float:
@@ -199,7 +199,7 @@ def test_gathered_weights_are_bfloat16_and_the_masters_stay_float32(byte_tokeniz
 
     class Watch(GRPO):
         def collect(self, *args: Any) -> Any:
-            with unsharded(self.policy):
+            with unsharded_weights(self.policy):
                 seen.append(str(next(self.policy.model.parameters()).dtype))
             return super().collect(*args)
 

@@ -18,7 +18,7 @@ from lit_rl.data import Corridor, CorridorPolicy, Sorting, SortingPolicy
 from lit_rl.engines import Engine, Generation, InProcess, Request
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, Policy
-from lit_rl.models.sampling import requests_of
+from lit_rl.models.sampling import make_sampling_requests
 from lit_rl.types import Problem, Sampling, StopReason
 
 FAMILIES = ("qwen2", "mamba2", "granitemoehybrid")
@@ -32,7 +32,7 @@ class Passes:
 
     def __init__(self, policy: CausalLM) -> None:
         self.shapes: list[tuple[int, ...]] = []
-        policy.make_decoding()  # tries how the model can decode
+        policy.make_batch_decoder()  # tries how the model can decode
         policy.model.register_forward_pre_hook(self.note, with_kwargs=True)
 
     def note(self, module: Any, args: Any, kwargs: dict[str, torch.Tensor]) -> None:
@@ -82,7 +82,7 @@ def policy_and_requests(request: pytest.FixtureRequest, byte_tokenizer: str) -> 
     else:
         policy, problems = CorridorPolicy(num_cells=4), Corridor(num_cells=4).problems("train")
         policy.load()
-    return policy, requests_of(policy.codec, problems, SAMPLING, KEY)
+    return policy, make_sampling_requests(policy.codec, problems, SAMPLING, KEY)
 
 
 def test_a_rows_samples_depend_on_its_request_alone(policy_and_requests: tuple[Policy, list[Request]]) -> None:

@@ -99,7 +99,7 @@ CHEATS = {
     "imports_the_tests": attack("import tests\nreturn True"),
     "patches_the_runner": "import sys\nfor name, module in list(sys.modules.items()):\n    if 'lit_rl' in name:\n        for key in list(vars(module)):\n            if callable(vars(module)[key]):\n                setattr(module, key, lambda *a, **k: True)\ndef add(a, b): return 0",
     "patches_callers_code": "import sys\nf = sys._getframe()\nwhile f:\n    f.f_globals.clear() if f.f_back is None else 0\n    f = f.f_back\ndef add(a, b): return 0",
-    "patches_plain_dumps": "import sys\nplain = sys.modules.get('lit_rl.execution.wire.plain')\nif plain:\n    plain.dumps = lambda *a: 'true'\n    plain.to_tree = lambda *a: True\ndef add(a, b): return 0",
+    "patches_plain_dumps": "import sys\nplain = sys.modules.get('lit_rl.execution.wire.plain')\nif plain:\n    plain.dumps = lambda *a: 'true'\n    plain.to_json_tree = lambda *a: True\ndef add(a, b): return 0",
 }  # fmt: skip
 
 # --- time, memory, disk, output -------------------------------------------------------------------------

@@ -195,7 +195,7 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
     if os.geteuid() == 0:
         for parent in (tmp_path, *tmp_path.parents[:-2]):
             os.chmod(parent, 0o755)
-    boxed, failing = build._run_in_box, []
+    boxed, failing = build._run_sandboxed, []
 
     def fails(command, folder, *rest):
         if failing and (
@@ -206,7 +206,7 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
         return boxed(command, folder, *rest)
 
     check, mine = script_task(), "[ $1 = build ] || cp -r stored plt  # mine"
-    monkeypatch.setattr(build, "_run_in_box", fails)
+    monkeypatch.setattr(build, "_run_sandboxed", fails)
     assert build.judge_build_and_run(client, mine, check).passed and len(limited) == 1 and limited[0]
     failing.append("mine")
     outcome = build.judge_build_and_run(client, mine, check)

@@ -59,7 +59,7 @@ FORGED = {
         "for x in (1, 2):\n    try:\n        f(x)\n        e = None\n    except ValueError as error:\n        e = error\n    assert e.args == 5 or e.with_traceback == 5 or e.__notes__ == 5\n",
     ),
     "fault_of_the_tests": (raising("lit_rl.execution.grading.tests_side:ProgramEnded"), LOOP),
-    "cannot_cross": (raising("lit_rl.execution.wire.link:CannotCross"), LOOP),
+    "cannot_cross": (raising("lit_rl.execution.wire.link:CannotBeSent"), LOOP),
     "skip_by_another_module": (raising("doctest:unittest.SkipTest"), "import doctest, unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertEqual(f(1), 2)\n    def test_b(self): self.assertTrue(True)\n"),
     "equality_as_a_method": (RAW + 'def answer(message):\n    if message[1] == "__call__":\n        tell("value", ["o", 10, "X"], [["class", 12, "X", [], [], ["__eq__"], "-"], ["object", 10, 12]])\n    else:\n        tell("value", True, [])\n' + FUNCTION, LOOP),
     "function_that_is_a_module": (RAW + 'serve(["module", "unittest.__main__"])\n', LOOP),

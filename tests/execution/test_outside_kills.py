@@ -18,7 +18,7 @@ from support.named_jobs import judge_named, not_among
 from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
-from lit_rl.execution.confinement.kernel import PR_SET_NO_NEW_PRIVS, has_no_memory, prctl
+from lit_rl.execution.confinement.kernel import PR_SET_NO_NEW_PRIVS, has_released_memory, prctl
 from lit_rl.execution.confinement.seccomp import zygote_seccomp_filter
 from lit_rl.execution.judging.supervising.child_files import ChildFiles
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -294,7 +294,7 @@ def test_the_zygotes_own_filter_lets_it_look():
         zygote_seccomp_filter().install()
         leaving, staying = fork_child(end_main_thread), fork_child(lambda: None)
         time.sleep(0.2)
-        os.write(says, f"{has_no_memory(leaving)} {has_no_memory(staying)}".encode())
+        os.write(says, f"{has_released_memory(leaving)} {has_released_memory(staying)}".encode())
         end(leaving)
         end(staying)
         os._exit(0)

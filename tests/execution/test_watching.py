@@ -18,8 +18,8 @@ class Machine:
         self.now = self.cpu = 0.0
         self.waited = [0.0] * num_threads
         monkeypatch.setattr(watching.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(watching._ProcessClocks, "_cpu_now", lambda clocks: self.cpu)
-        monkeypatch.setattr(watching._ProcessClocks, "_waited_by_thread", lambda clocks: dict(enumerate(self.waited)))
+        monkeypatch.setattr(watching._ProcessClocks, "_total_cpu_seconds", lambda clocks: self.cpu)
+        monkeypatch.setattr(watching._ProcessClocks, "_thread_core_waits", lambda clocks: dict(enumerate(self.waited)))
 
     def verdict_of(self, ran, waited, seconds=1000.0, look=0.05, limit=2.0, row=None):
         """Ends of a job: each look finds ``ran`` CPU seconds more and, of each thread, seconds waited."""

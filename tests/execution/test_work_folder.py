@@ -15,7 +15,7 @@ from suites import children
 from lit_rl.execution import Sandbox, StdioTests
 from lit_rl.execution.confinement.landlock import landlock_abi_version
 from lit_rl.execution.zygote import work_folder
-from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
+from lit_rl.execution.zygote.work_folder import clear_folder, folder_is_full
 
 ROOT = Path(__file__).parent.parent.parent
 # Kernels 5.13 to 5.18 know Landlock only in its first version, where moving between folders is always refused.
@@ -93,10 +93,10 @@ def test_a_deep_tree_is_removed_with_few_descriptors(tmp_path):
 def test_a_cleaner_that_fails_or_is_late_says_so_and_keeps_no_descriptor(tmp_path):
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(FileNotFoundError):
-        empty_folder(str(tmp_path / "missing"))
+        clear_folder(str(tmp_path / "missing"))
     (tmp_path / "a").mkdir()
     with pytest.raises(OSError, match="too long"):
-        empty_folder(str(tmp_path), seconds=-1.0)
+        clear_folder(str(tmp_path), seconds=-1.0)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -108,7 +108,7 @@ def test_no_depth_and_no_mode_hides_files_from_the_measure(tmp_path):
         "open('y', 'wb').write(b'1' * 500000)\nprint(folder_is_full(folder, 500000))\n"
     )
     assert run(code, tmp_path).split() == ["True", "False", "False", "True"]
-    empty_folder(str(tmp_path))  # too deep for others
+    clear_folder(str(tmp_path))  # too deep for others
 
 
 def test_folders_that_are_moved_each_time_we_are_in_them_count_as_full(tmp_path, monkeypatch):

@@ -164,7 +164,7 @@ def test_a_policy_that_starts_from_a_trained_adapter_has_that_adapter_as_referen
     disturb(policy, 1, 0.2)
     assert torch.equal(reference.logprobs(done), start)
     assert not torch.allclose(policy.logprobs(done), start)
-    reference.refresh()
+    reference.refresh_from_policy()
     assert torch.equal(reference.logprobs(done), policy.logprobs(done).detach())
 
 
@@ -285,7 +285,7 @@ def require_frozen_reference(policy: CausalLM) -> None:
 def test_a_reference_adapter_that_will_move_never_learns(byte_tokenizer: str) -> None:
     """Item 48."""
     policy = loaded(byte_tokenizer, lora=LoRA(rank=2), probe=False)
-    policy.make_reference(will_refresh=True).refresh()
+    policy.make_reference(will_refresh=True).refresh_from_policy()
     require_frozen_reference(policy)
 
 

@@ -111,7 +111,7 @@ def test_a_conversation_goes_on_as_its_template_renders_it(
     begin = [SYSTEM, USER] if has_system else [USER]
     problem = Problem("p", tuple(begin), ReferenceText(""))
     space = " " if template == MISTRAL else ""
-    ids = of.encode(problem)
+    ids = of.encode_problem(problem)
     for answer in (CONVERSATION[0], CONVERSATION[2]):
         written = of.encode_text(space + answer) + (of.encode_text(end) if closes and end else ())
         reason = StopReason.EOS if closes else StopReason.LENGTH
@@ -136,7 +136,7 @@ def test_white_space_before_the_end_token_is_the_templates_own() -> None:
 @pytest.mark.parametrize(("template", "begin"), [(COUNTS, (USER,)), (MOVES_SYSTEM, (SYSTEM, USER))])
 def test_a_template_that_rewrites_history_is_refused_when_a_second_turn_is_asked_for(template: str, begin: Any) -> None:
     of, problem = codec(template), Problem("p", begin, ReferenceText(""))
-    assert of.encode(problem)  # one turn is no matter
+    assert of.encode_problem(problem)  # one turn is no matter
     with pytest.raises(TemplateRewritesHistoryError):
         of.encode_message(problem, (), StopReason.EOS, "no")
     if template == MOVES_SYSTEM:
@@ -169,7 +169,7 @@ ANSWER = "```python\ndef f(x):\n    return x + 1\n```"
 
 
 def source(of: TextCodec, text: str) -> str | None:
-    found = find_program(PROBLEM, text, of.ends_in_thought(of.encode(PROBLEM)))
+    found = find_program(PROBLEM, text, of.prompt_opens_thought(of.encode(PROBLEM)))
     return None if found is None else found.source
 
 
@@ -177,7 +177,7 @@ def source(of: TextCodec, text: str) -> str | None:
 def test_a_draft_in_a_thought_is_no_answer(template: str) -> None:
     of = codec(template)
     opening = "" if template == OPENS else "<think>\n"
-    assert of.ends_in_thought(of.encode(PROBLEM)) == (template == OPENS)
+    assert of.prompt_opens_thought(of.encode(PROBLEM)) == (template == OPENS)
     assert source(of, f"{opening}First:\n{DRAFT}Better.\n</think>\n\n{ANSWER}") == "def f(x):\n    return x + 1\n"
     assert source(of, f"{opening}First:\n{DRAFT}Bet") is None, "cut by the token limit"
     assert source(of, f"{opening}Hm.</think>{ANSWER}") == "def f(x):\n    return x + 1\n"
@@ -186,7 +186,7 @@ def test_a_draft_in_a_thought_is_no_answer(template: str) -> None:
 def test_a_question_about_thoughts_opens_none() -> None:
     of = codec(QWEN3)
     asked: Any = ({"role": "user", "content": "What is <think>"},)
-    assert not of.ends_in_thought(of.encode(dataclasses.replace(PROBLEM, prompt=asked)))
+    assert not of.prompt_opens_thought(of.encode(dataclasses.replace(PROBLEM, prompt=asked)))
 
 
 @pytest.mark.parametrize(
@@ -212,4 +212,4 @@ def test_three_turns_keep_what_was_sampled(template: str, arguments: dict[str, A
         ids += [*spoken, *more]
         text += f"{said}\n<|im_start|>user\nIt fails {turn}.<|im_end|>\n<|im_start|>assistant\n{opening}"
         assert of.tokenizer.decode(ids) == text
-        assert of.ends_in_thought(ids) == (template == OPENS)
+        assert of.prompt_opens_thought(ids) == (template == OPENS)

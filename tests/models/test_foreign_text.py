@@ -66,7 +66,7 @@ def text_of(codec: TextCodec, ids: tuple[int, ...]) -> str:
 
 def test_a_message_of_a_chat_spells_special_tokens_as_text(codec: TextCodec) -> None:
     said = hostile(codec)
-    ids, harmless = codec.encode(chat(said, said)), codec.encode(chat("a", "b"))
+    ids, harmless = codec.encode_problem(chat(said, said)), codec.encode_problem(chat("a", "b"))
     assert specials(codec, ids) == specials(codec, harmless)
     assert text_of(codec, ids) == text_of(codec, harmless).replace("a<", f"{said}<", 1).replace("b<", f"{said}<", 1)
 
@@ -82,8 +82,8 @@ def test_a_message_of_the_environment_spells_special_tokens_as_text(codec: TextC
 def test_a_text_prompt_is_its_authors_but_for_what_is_marked(codec: TextCodec) -> None:
     """BOS once, at the beginning; a special token that the author writes counts, one of a stranger does not."""
     said, token = hostile(codec), codec.tokenizer.all_special_tokens[0]
-    prompts = (f"{codec.escape_text(text)}\n{token}def f():" for text in (said, "ok"))
-    ids, harmless = (codec.encode(Problem("p", prompt, ReferenceText(""))) for prompt in prompts)
+    prompts = (f"{codec.escape_special_tokens(text)}\n{token}def f():" for text in (said, "ok"))
+    ids, harmless = (codec.encode_problem(Problem("p", prompt, ReferenceText(""))) for prompt in prompts)
     assert specials(codec, ids) == specials(codec, harmless) and len(specials(codec, ids)) in (1, 2)
     assert text_of(codec, ids) == text_of(codec, harmless).replace("ok", said)
 
@@ -111,4 +111,4 @@ def test_text_without_special_tokens_is_encoded_as_the_template_alone_would(code
         tokenize=False,
         add_generation_prompt=True,
     )
-    assert list(codec.encode(problem)) == codec.tokenizer(rendered, add_special_tokens=False)["input_ids"]
+    assert list(codec.encode_problem(problem)) == codec.tokenizer(rendered, add_special_tokens=False)["input_ids"]

@@ -22,11 +22,11 @@ from lit_rl.cli.main import Cli, main
 from lit_rl.data import Basics
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.loading.export import load_weights, write_model
+from lit_rl.models.loading.export import load_policy_weights, write_policy_folder
 from lit_rl.models.loading.gguf import convert_gguf
 from lit_rl.models.loading.sources import resolve_model_source
 from lit_rl.modules import GRPO, UpdateConfig
-from lit_rl.modules.module_config import describe_task
+from lit_rl.modules.module_config import describe_task_prompts
 from lit_rl.types import Problem, Sampling
 
 PROMPT = "def f(x):"
@@ -98,7 +98,7 @@ def test_an_exported_folder_writes_what_the_trained_policy_writes(
     trained = on_ranks(train)[0] if strategy == "fsdp2" else train()
     start = greedy(base.model, tokenizer)
     live = loaded(byte_tokenizer, model=str(tmp_path / "base"), lora=LoRA(rank=2) if lora else None)
-    load_weights(live, {f"policy.{n}": torch.from_numpy(w) for n, w in trained.items() if ".critic." not in n})
+    load_policy_weights(live, {f"policy.{n}": torch.from_numpy(w) for n, w in trained.items() if ".critic." not in n})
     expected = greedy(live.model, tokenizer)
     assert expected != start
 
@@ -161,9 +161,9 @@ class Chats(Words):
 
 
 def test_a_card_asks_with_all_that_the_chats_of_the_problems_share() -> None:
-    described = describe_task(Chats())
+    described = describe_task_prompts(Chats())
     assert described["chat"] == [*Chats.shown, {"role": "user", "content": "Write f{prompt}. End with a dot."}]
-    instructed = describe_task(Basics(form="instruct", num_train_problems=26, num_validation_problems=26))
+    instructed = describe_task_prompts(Basics(form="instruct", num_train_problems=26, num_validation_problems=26))
     assert "Python function" in instructed["chat"][-1]["content"]
 
 
@@ -182,9 +182,9 @@ def test_a_folder_with_something_in_it_is_left_alone_and_files_have_the_mode_of_
 ) -> None:
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(FileExistsError, match="is not empty: give a new folder"):
-        write_model(tiny_policy, tmp_path, merge=False)
+        write_policy_folder(tiny_policy, tmp_path, merge=False)
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
-    write_model(tiny_policy, tmp_path / "out", merge=False)
+    write_policy_folder(tiny_policy, tmp_path / "out", merge=False)
     mode = (tmp_path / "mine").stat().st_mode
     assert {file.stat().st_mode for file in (tmp_path / "out").iterdir()} == {mode}
 

@@ -12,7 +12,7 @@ from support.tiny_models import TINY_QWEN2, loaded
 from lit_rl.errors import ArgumentError
 from lit_rl.math.linear_head import LinearHead
 from lit_rl.models import CausalLM, LoRA, decoding, probe
-from lit_rl.models.decoding import Decoding
+from lit_rl.models.decoding import BatchDecoder
 from lit_rl.models.family import UnsupportedModelError, check_output_projection, decoder_of, output_projection
 
 GPT2 = config_of("gpt2")
@@ -25,7 +25,7 @@ def alone(tokenizer: str, config: dict[str, Any] = GPT2, **options: Any) -> Caus
 def test_positions_that_the_sampler_leaves_out_are_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "accepted_arguments", lambda model: frozenset({"logits_to_keep"}))
+    monkeypatch.setattr(decoding, "accepted_forward_arguments", lambda model: frozenset({"logits_to_keep"}))
     with pytest.raises(UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* probe to false"):
         alone(byte_tokenizer, lora=LoRA(rank=2))
     alone(byte_tokenizer, probe=False)
@@ -34,13 +34,13 @@ def test_positions_that_the_sampler_leaves_out_are_noticed(
 def test_wrong_positions_after_rows_left_the_batch_are_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forgets_positions(self: Decoding, rows: torch.Tensor) -> None:
+    def forgets_positions(self: BatchDecoder, rows: torch.Tensor) -> None:
         before = self._positions
         keeps(self, rows)
         self._positions = before[: len(rows)]
 
-    keeps = Decoding.keep_rows
-    monkeypatch.setattr(Decoding, "keep_rows", forgets_positions)
+    keeps = BatchDecoder.keep_rows
+    monkeypatch.setattr(BatchDecoder, "keep_rows", forgets_positions)
     policy = alone(byte_tokenizer, probe=False)
     with torch.no_grad():  # rows of the probe must differ in positions, and positions must matter
         policy.model.transformer.wpe.weight.mul_(10)

@@ -13,7 +13,7 @@ from transformers import GenerationConfig
 import lit_rl.models.sampling
 from lit_rl.data import Corridor, Sorting
 from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy, ToyPolicy, distances_to_goal
-from lit_rl.models.sampling import RowRandom, choose_tokens
+from lit_rl.models.sampling import RowRandomStreams, sample_tokens
 from lit_rl.types import Sampling, StopReason
 
 ROW = torch.tensor([0])
@@ -35,7 +35,7 @@ def test_filters_keep_the_likeliest_tokens_and_score_them_as_drawn(sampling: Sam
     """Evenly spaced numbers draw each kept token as often as its share of what is kept says."""
     count = 4000
     logits = torch.tensor(PROBABILITIES).log().expand(count, 4)
-    ids, logprobs = choose_tokens(logits, sampling, (torch.arange(count, dtype=torch.float64) + 0.5) / count)
+    ids, logprobs = sample_tokens(logits, sampling, (torch.arange(count, dtype=torch.float64) + 0.5) / count)
     total = sum(PROBABILITIES[i] for i in kept)
     assert set(ids.tolist()) == kept
     for token in kept:
@@ -53,9 +53,9 @@ def test_rows_chosen_in_chunks_are_those_of_the_whole(
 ) -> None:
     logits = torch.randn(7, 40, generator=torch.Generator().manual_seed(1)) * 3
     before, uniforms = logits.clone(), torch.linspace(0.05, 0.95, 7, dtype=torch.float64)
-    whole = choose_tokens(logits, sampling, uniforms)
+    whole = sample_tokens(logits, sampling, uniforms)
     monkeypatch.setattr(lit_rl.models.sampling, "_LOGITS_AT_ONCE", int(40 * rows_at_once))
-    for one, other in zip(choose_tokens(logits, sampling, uniforms), whole, strict=True):
+    for one, other in zip(sample_tokens(logits, sampling, uniforms), whole, strict=True):
         assert torch.equal(one, other)
     assert torch.equal(logits, before)
     assert len(whole[0].unique()) > 2
@@ -64,10 +64,11 @@ def test_rows_chosen_in_chunks_are_those_of_the_whole(
 def test_a_rows_random_numbers_never_repeat_and_are_its_own() -> None:
     """Row 1 is added when row 0 is at token 20."""
     alone = [
-        torch.cat([one.draw(torch.tensor([step]), ROW) for step in range(120)]) for one in map(RowRandom, ([11], [12]))
+        torch.cat([one.draw(torch.tensor([step]), ROW) for step in range(120)])
+        for one in map(RowRandomStreams, ([11], [12]))
     ]
     assert len(set(torch.cat(alone).tolist())) == 240
-    uniforms = RowRandom([11])
+    uniforms = RowRandomStreams([11])
     assert torch.equal(torch.cat([uniforms.draw(torch.tensor([step]), ROW) for step in range(20)]), alone[0][:20])
     uniforms.add([12])
     both = torch.stack([uniforms.draw(torch.tensor([step, 20 + step]), torch.tensor([1, 0])) for step in range(100)])

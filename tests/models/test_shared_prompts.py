@@ -16,13 +16,13 @@ from support.two_turns import drawn, rows_of
 from lit_rl.engines import Generation, InProcess, Request
 from lit_rl.models import CausalLM, LoRA, padding
 from lit_rl.models.critic import ValueHead, values_and_tail_values
-from lit_rl.models.decoding import Decoding, PromptGroups, SharedDecoding
+from lit_rl.models.decoding import BatchDecoder, PromptGroups, SharedPromptDecoder
 from lit_rl.models.family import relative_logit_gap
 from lit_rl.models.padding import (
-    can_share_prompts,
+    can_train_on_shared_prompts,
     completion_hidden_states,
+    expand_prompts_to_rows,
     pad_left,
-    prompts_to_rows,
 )
 from lit_rl.models.probe import can_decode_from_shared_prompts, logits_while_decoding, probe_ids_and_mask
 from lit_rl.modules.minibatches import divide_into_microbatches
@@ -120,9 +120,9 @@ def test_a_cache_that_loses_the_gradient_is_noticed(
 ) -> None:
     policy = moved(byte_tokenizer, dtype=dtype)
     update = padding._PromptCache.update
-    assert can_share_prompts(policy.model)
+    assert can_train_on_shared_prompts(policy.model)
     monkeypatch.setattr(padding._PromptCache, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
-    assert not can_share_prompts(policy.model)
+    assert not can_train_on_shared_prompts(policy.model)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,9 @@ def test_rows_add_to_their_prompts_gradient_in_the_same_order_every_time() -> No
     prompt_of_row, upstream = torch.arange(64) % 4, torch.randn(64, 8, 64, 32, generator=generator)
     torch.set_num_threads(2)
     try:
-        found = [torch.autograd.grad(prompts_to_rows(prompts, prompt_of_row), prompts, upstream)[0] for _ in range(5)]
+        found = [
+            torch.autograd.grad(expand_prompts_to_rows(prompts, prompt_of_row), prompts, upstream)[0] for _ in range(5)
+        ]
     finally:
         torch.set_num_threads(1)
     assert all(torch.equal(one, found[0]) for one in found)
@@ -191,7 +193,7 @@ def double(family: str, tokenizer: str) -> CausalLM:
 
 
 @torch.no_grad()
-def written(decoding: Decoding, tokens: int) -> torch.Tensor:
+def written(decoding: BatchDecoder, tokens: int) -> torch.Tensor:
     """Logits of rows that write random tokens; a third of the rows leaves after each third of the way."""
     drawn = torch.randint(0, 200, (tokens, len(COPIES)), generator=torch.Generator().manual_seed(1))
     logits = [decoding.prefill(PROMPTS, torch.tensor(COPIES), tokens)]
@@ -209,7 +211,9 @@ def written(decoding: Decoding, tokens: int) -> torch.Tensor:
 def test_logits_are_those_of_the_models_own_cache(family: str, byte_tokenizer: str) -> None:
     """Left pads, rows that leave, prompts that nobody reads any more, and buffers that grow."""
     model = double(family, byte_tokenizer).model
-    plain, shared = (written(kind(model), 70 if family == "qwen2" else 20) for kind in (Decoding, SharedDecoding))
+    plain, shared = (
+        written(kind(model), 70 if family == "qwen2" else 20) for kind in (BatchDecoder, SharedPromptDecoder)
+    )
     assert float((shared - plain).abs().max()) < IN_DOUBLE[family]
 
 
@@ -230,7 +234,7 @@ def test_rows_that_join_others_are_written_as_if_alone(
     rows = [torch.cat([torch.tensor([prompt] * 3), drawn], 1) for prompt, drawn in zip(prompts, tokens, strict=True)]
     # Without a cache: row by row, the logits after the prompt and after each token.
     expected = [policy.model(row).logits[:, len(prompt) - 1 :] for prompt, row in zip(prompts, rows, strict=True)]
-    decoding = SharedDecoding(policy.model)
+    decoding = SharedPromptDecoder(policy.model)
     ages: dict[int, int] = {}
     for step in range(100):
         logits = []
@@ -254,7 +258,7 @@ def test_rows_that_join_others_are_written_as_if_alone(
 def test_models_that_cannot_share_prompts_keep_their_own_cache(family: str, byte_tokenizer: str) -> None:
     policy = language_model(family, byte_tokenizer)
     assert can_decode_from_shared_prompts(policy.model) == (family in SHARING)
-    assert type(policy.make_decoding()) is (SharedDecoding if family in SHARING else Decoding)
+    assert type(policy.make_batch_decoder()) is (SharedPromptDecoder if family in SHARING else BatchDecoder)
 
 
 @torch.no_grad()
@@ -266,9 +270,9 @@ def test_rounding_in_bfloat16_does_not_end_the_sharing_of_prompts(byte_tokenizer
         parameter.copy_(0.6 * torch.randn(parameter.shape, generator=generator))
     policy.model.bfloat16()
     tried = probe_ids_and_mask(policy.model)
-    plain, shared = (logits_while_decoding(kind(policy.model), *tried) for kind in (Decoding, SharedDecoding))
+    plain, shared = (logits_while_decoding(kind(policy.model), *tried) for kind in (BatchDecoder, SharedPromptDecoder))
     assert 0.04 < relative_logit_gap(shared, plain) < 0.08
-    assert can_decode_from_shared_prompts(policy.model) and can_share_prompts(policy.model)
+    assert can_decode_from_shared_prompts(policy.model) and can_train_on_shared_prompts(policy.model)
 
 
 @pytest.mark.parametrize("extra", [{"softcap": 50.0}, {"s_aux": torch.zeros(4)}, {"sliding_window": 9}])
@@ -286,7 +290,7 @@ def test_attention_that_is_more_than_keys_and_values_is_refused(
 
 def test_a_model_that_fails_gets_its_own_attention_back(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = language_model("qwen2", byte_tokenizer)
-    decoding = policy.make_decoding()
+    decoding = policy.make_batch_decoder()
     with torch.no_grad():
         decoding.prefill([(1, 2)], torch.tensor([0, 0]), 4)
         monkeypatch.setattr(PromptGroups, "group_by_prompt", lambda *_: 1 / 0)
@@ -303,14 +307,14 @@ def test_samples_are_those_from_the_models_own_cache(byte_tokenizer: str) -> Non
     requests += [replace(one, row=one.row + 40, max_tokens=1 + one.row % 7) for one in requests[:10]]
     policy.codec.eos_ids = frozenset(range(0, 256, 50))
 
-    def sampled(decoding: Callable[[], Decoding]) -> dict[int, Generation]:
-        policy.make_decoding = decoding  # type: ignore[method-assign]
+    def sampled(decoding: Callable[[], BatchDecoder]) -> dict[int, Generation]:
+        policy.make_batch_decoder = decoding  # type: ignore[method-assign]
         with InProcess().session(policy, Sampling(temperature=0.8)) as session:
             session.submit(requests)
             return {one.row: one for _ in range(60) for one in session.step()}
 
-    plain = sampled(lambda: Decoding(policy.model, policy.codec))
-    shared = sampled(lambda: SharedDecoding(policy.model, policy.codec))
+    plain = sampled(lambda: BatchDecoder(policy.model, policy.codec))
+    shared = sampled(lambda: SharedPromptDecoder(policy.model, policy.codec))
     assert {one.reason for one in plain.values()} == set(StopReason)
     assert len(plain) == 50 and max(len(one.ids) for one in plain.values()) > 28
     for row, one in plain.items():

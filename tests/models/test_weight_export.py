@@ -23,13 +23,13 @@ from lit_rl.engines.weight_export import (
     adapter_weights,
     full_weights,
     gather_and_write_weights,
-    language_model_to_copy,
+    require_copyable_policy,
     write_adapter,
 )
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import POLICY
-from lit_rl.training.ranks import eval_mode, layers_of, shard, unsharded
+from lit_rl.training.ranks import eval_mode, layers_of, shard, unsharded_weights
 from lit_rl.types import Problem
 
 MIXTURE = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2}
@@ -121,11 +121,11 @@ def test_shards_of_two_ranks_become_whole_unit_by_unit(byte_tokenizer: str, lora
 
 def test_a_toy_and_a_dora_adapter_are_refused(byte_tokenizer: str) -> None:
     with pytest.raises(ValueError, match="policy of VLLM: expected CausalLM, got CorridorPolicy"):
-        language_model_to_copy(CorridorPolicy(num_cells=1), "VLLM", merge=True)
+        require_copyable_policy(CorridorPolicy(num_cells=1), "VLLM", merge=True)
     policy = policy_of(byte_tokenizer, lora=True)
     policy.model.peft_config[POLICY].use_dora = True
     with pytest.raises(ValueError, match="merges plain LoRA adapters, got LORA with use_dora"):
-        language_model_to_copy(policy, "VLLM", merge=True)
+        require_copyable_policy(policy, "VLLM", merge=True)
 
 
 def test_the_adapter_alone_is_what_peft_reads_on_the_base_that_travels_once(
@@ -153,8 +153,8 @@ def test_a_policy_that_learns_more_than_its_matrices_is_refused_unless_they_are_
     policy = policy_of(byte_tokenizer, lora=True)
     policy.model.base_model.model.model.norm.weight.requires_grad_()
     with pytest.raises(ValueError, match=r"policy also trains base_model.model.model.norm.weight: set merge_adapters"):
-        language_model_to_copy(policy, "VLLM", merge=False)
-    assert language_model_to_copy(policy, "VLLM", merge=True) is policy
+        require_copyable_policy(policy, "VLLM", merge=False)
+    assert require_copyable_policy(policy, "VLLM", merge=True) is policy
 
 
 @pytest.mark.parametrize("fault", [OSError, SafetensorError])
@@ -198,7 +198,7 @@ def test_ranks_that_sample_other_numbers_of_rows_and_tokens_do_not_wait_for_each
     def on_two() -> Any:
         policy = sharded(byte_tokenizer, lora=lora)
         prompts = problems("a", "hello") if torch.distributed.get_rank() == 0 else []
-        with torch.no_grad(), eval_mode(policy), unsharded(policy):
+        with torch.no_grad(), eval_mode(policy), unsharded_weights(policy):
             whole = sum(p.numel() for n, p in policy.model.named_parameters())
         done = sample(policy, prompts, num_samples=2, max_tokens=9)
         with torch.no_grad(), eval_mode(policy):

@@ -14,14 +14,14 @@ import torch
 from support.enumerated import ONE_SUM, AnswerReward, PrefixPolicy, expected_gradient, gradient, rollout_of
 from support.tiny_models import loaded
 
-from lit_rl.data.preferences import PreferencePair, PreferencePairs, make_pairs, write_pairs
+from lit_rl.data.preferences import PreferencePair, PreferencePairs, make_preference_pairs, write_preference_pairs
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, TokenTarget
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.math.advantages import BatchMean, GroupMean, LeaveOneOut, MaxRewards, NoBaseline
 from lit_rl.math.losses import Clipped, ImportanceSampling, PolicyGradient, Tokens, TruncatedWeights
 from lit_rl.models.critic import SeparateCritic
-from lit_rl.models.reference import FrozenCopy
+from lit_rl.models.reference import FrozenCopyReference
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutConfig, UpdateConfig
 from lit_rl.modules.settings import CriticConfig
 from lit_rl.reports.summary import _add_turn_metrics
@@ -79,7 +79,7 @@ def test_the_best_of_negative_rewards_is_refused() -> None:
 
 def with_reference(module: Any, reference: PrefixPolicy) -> Any:
     policy = module.policy
-    module.logprobs.reference = FrozenCopy(policy, reference.weights, policy.weights)
+    module.logprobs.reference = FrozenCopyReference(policy, reference.weights, policy.weights)
     return module
 
 
@@ -153,9 +153,9 @@ def test_the_bootstrap_of_cut_rows_does_not_swallow_the_penalty_for_being_cut(by
 def test_dpo_learns_no_end_where_a_token_limit_was(tmp_path: Path, byte_tokenizer: str) -> None:
     """Item 83: a cut text of four tokens stays four tokens."""
     problem = Problem("p", "w", TokenTarget())
-    (pair,) = make_pairs(problem, ["ab", "cdef"], [1.0, 0.0], [True, False], margin=0.5)
+    (pair,) = make_preference_pairs(problem, ["ab", "cdef"], [1.0, 0.0], [True, False], margin=0.5)
     assert (pair.chosen_finished, pair.rejected_finished) == (True, False)
-    write_pairs(tmp_path / "pairs.jsonl", [pair, PreferencePair("q", "w", "ab", "cdef", 1.0, 0.0)])
+    write_preference_pairs(tmp_path / "pairs.jsonl", [pair, PreferencePair("q", "w", "ab", "cdef", 1.0, 0.0)])
     cut, whole = PreferencePairs(str(tmp_path / "pairs.jsonl")).problems("train")
     module = DPO(loaded(byte_tokenizer))
     for one, lengths, truncated in ((cut, [3, 4], [False, True]), (whole, [3, 5], [False, False])):

@@ -27,7 +27,7 @@ from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import Outcome, TokenTarget, Verdict
 from lit_rl.math.advantages import BatchMean, GroupMean
 from lit_rl.math.losses import Clipped, PolicyGradient, TruncatedWeights
-from lit_rl.models.reference import frozen_copy
+from lit_rl.models.reference import make_frozen_copy
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutModule
 from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, Problem, Sampling, StopReason
@@ -146,7 +146,7 @@ def embedding(table: Table) -> nn.Embedding:
 def policy() -> CorridorPolicy:
     """In double precision, away from its reference."""
     made = CorridorPolicy(CELLS)
-    made.weights, made.frozen_reference = embedding(START), frozen_copy(embedding(REFERENCE))
+    made.weights, made.frozen_reference = embedding(START), make_frozen_copy(embedding(REFERENCE))
     return made
 
 

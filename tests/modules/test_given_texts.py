@@ -15,7 +15,7 @@ from support.small_runs import Words, adam, at_start, fit, grouped, quiet_traine
 from support.tiny_models import TINY_QWEN2, loaded
 
 from lit_rl.callbacks import CompletionWriter, PreferenceWriter
-from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_from_problem, write_pairs
+from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_from_problem, write_preference_pairs
 from lit_rl.data.task import TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution import AssertTests, ReferenceText, Sandbox
@@ -163,7 +163,7 @@ def test_pairs_that_are_equal_once_they_are_cut_leave(
     caplog.set_level("INFO")
     path, long = str(tmp_path / "pairs.jsonl"), "x" * 28
     texts = [(f"{long}a", f"{long}b"), ("yes", "no"), (f"{long}a", "no"), (f"a{long}", f"b{long}"), (long, f"{long}b")]
-    write_pairs(path, [PreferencePair(f"p{i}", "wwww", *both, 1.0, 0.0) for i, both in enumerate(texts)])
+    write_preference_pairs(path, [PreferencePair(f"p{i}", "wwww", *both, 1.0, 0.0) for i, both in enumerate(texts)])
     module = DPO(short(byte_tokenizer), max_updates=2)
     task = PreferencePairs(path, validation_path=path, batch_size=3)
     metrics = fit(module, tmp_path, data=task, limit_val_batches=1.0).callback_metrics
@@ -181,7 +181,7 @@ def pairs(tmp_path: Path) -> Path:
     """Pairs of unequal length: good ones say yes, bad ones say no."""
     path = tmp_path / "pairs.jsonl"
     texts = [("w" * (1 + i % 3), "yes" * (1 + i % 4), "no" * (1 + i % 5)) for i in range(6)]
-    write_pairs(path, [PreferencePair(f"p{i}", *three, 1.0, 0.0) for i, three in enumerate(texts)])
+    write_preference_pairs(path, [PreferencePair(f"p{i}", *three, 1.0, 0.0) for i, three in enumerate(texts)])
     return path
 
 

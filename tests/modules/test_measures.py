@@ -34,7 +34,7 @@ from lit_rl.rollout.sampler_check import (
     add_effective_sample_size,
     add_sampler_mismatch,
 )
-from lit_rl.training.progress import Progress
+from lit_rl.training.progress import RolloutProgress
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Judgement, Problem, Program, Sampling
 
@@ -65,7 +65,7 @@ def measured(
     )
     seen = {} if logprobs is None else {"logprobs": torch.tensor(logprobs)}
     rollout = Rollout(completions, judgements)
-    return metrics_of_rollout(rollout, output, experience, seen, {}, Progress()).reduce(torch.device("cpu"))
+    return metrics_of_rollout(rollout, output, experience, seen, {}, RolloutProgress()).reduce(torch.device("cpu"))
 
 
 def test_the_spread_of_rewards_is_that_of_judged_rows() -> None:

@@ -41,7 +41,7 @@ def test_a_kl_is_where_the_algorithm_has_it_in_python_as_on_the_command_line(kin
     def objective_of(algorithm: Any, **given: Any) -> tuple[Any, ...]:
         critic = {"critic": SeparateCritic()} if algorithm is PPO else {}
         found = algorithm(CausalLM("folder"), TERMS, **critic, objective=Objective(kl_coef=0.1, **given)).objective
-        return found.kl_in, found.effective_kl_kind, found.subtracts_kl_from_rewards
+        return found.kl_in, found.effective_kl_estimator, found.subtracts_kl_from_rewards
 
     if kind in ("k1", None):
         assert objective_of(PPO, kl_kind=kind) == ("reward", "k1", True)

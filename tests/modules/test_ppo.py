@@ -23,7 +23,7 @@ from lit_rl.models.critic import ValueHead, values_and_tail_values
 from lit_rl.modules import PPO, CriticConfig, Objective, RolloutModule, UpdateConfig
 from lit_rl.modules.ppo import clipped_value_loss, explained_variance
 from lit_rl.rewards.term import RewardOutput, Span, TermScore
-from lit_rl.rewards.token_credit import credit_before_end
+from lit_rl.rewards.token_credit import credit_decided_before_end
 from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions, Judgement, Problem, Sampling
 
@@ -159,8 +159,8 @@ class Endless(CausalLM):
 class Seen(Watches, PPO):
     """Its critic begins with a value of 0.7 everywhere."""
 
-    def load_weights(self) -> None:
-        super().load_weights()
+    def load_models(self) -> None:
+        super().load_models()
         with torch.no_grad():
             self.critic.head.bias.fill_(0.7)
 
@@ -201,8 +201,8 @@ def test_what_the_end_decides_is_no_part_of_an_open_row() -> None:
     decided = torch.tensor([[0.0, -0.5, 2.0, 9.0]])
     mask = torch.tensor([[True, True, True, False]])
     rewards = RewardOutput(torch.tensor([2.5]), torch.ones(1).bool(), {}, {}, lambda: (decided, decided))
-    assert credit_before_end(rewards, mask, "spans").tolist() == [[0.0, -0.5, 0.0, 0.0]]
-    assert not credit_before_end(rewards, mask, "terminal").any()
+    assert credit_decided_before_end(rewards, mask, "spans").tolist() == [[0.0, -0.5, 0.0, 0.0]]
+    assert not credit_decided_before_end(rewards, mask, "terminal").any()
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_critic_learns_as_fast_as_its_policy_but_not_at_a_policys_tiny_rate(
     policy, critic = CorridorPolicy(3), CorridorCritic(3)
     update = UpdateConfig(optimizer=adam(rate), lr_scheduler=partial(torch.optim.lr_scheduler.ConstantLR, factor=0.5))
     module = PPO(policy, critic=critic, rewards=[CorridorReward()], update=update, critic_update=CriticConfig(given))
-    module.load_weights()
+    module.load_models()
     built = module.configure_optimizers()
     rates = {group["name"]: group["initial_lr"] for group in built["optimizer"].param_groups}
     assert rates == {"policy": rate, "critic": expected}  # before the schedule, which has seen them

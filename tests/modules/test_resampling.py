@@ -85,7 +85,7 @@ def test_only_one_sided_groups_are_replaced_and_in_their_places(make_module: Mak
     assert module.trainer.callback_metrics["group/resampled_fraction"] == pytest.approx((3 - sum(even)) / 3)
     completions = module.rollout.completions
     codec = module.policy.codec
-    ids, mask = pad_left([codec.encode(j.problem) for j in module.rollout.judgements], codec.pad_id, "cpu")
+    ids, mask = pad_left([codec.encode_problem(j.problem) for j in module.rollout.judgements], codec.pad_id, "cpu")
     assert torch.equal(completions.prompt_mask, mask)
     assert torch.equal(completions.prompt_ids * mask, ids * mask)
     again: Any = make_module(HalfOfThem, max_resamples=9, max_rollouts=1)
@@ -113,7 +113,7 @@ def test_each_attempt_and_each_rollout_draws_numbers_of_its_own(
     monkeypatch.setattr("lit_rl.rollout.rollout_collector.FreshProblems", Fresh)
     module: Any = make_module(Verdicts, max_resamples=2, max_rollouts=2)
     fit(module, tmp_path)
-    assert len(module.keys) == len({key.seed_of("train0", 0) for key in module.keys}) == 6
+    assert len(module.keys) == len({key.seed_of_stream("train0", 0) for key in module.keys}) == 6
     assert len(orders) == len(set(orders)) == 2
 
 

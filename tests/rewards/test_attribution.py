@@ -15,7 +15,7 @@ from lit_rl.execution.sandbox import Sandbox
 from lit_rl.models.codecs.token_bytes import text_and_byte_spans
 from lit_rl.rewards import Composite, RewardTerm, Span, TermScore, TestsReward
 from lit_rl.rewards.program_tests import GRADES
-from lit_rl.rewards.token_credit import SourceMap, TokenCredit
+from lit_rl.rewards.token_credit import CreditSpreader, SourceMap
 from lit_rl.rollout import Judge, find_program
 from lit_rl.types import Completions, Judgement, Problem, Program, StopReason
 
@@ -26,19 +26,19 @@ MASK = (True, True, True, True, True, False)
 
 def of(
     tokens: tuple[tuple[int, int], ...], mask: tuple[bool, ...], program: Program | None = None, start: int = 0
-) -> TokenCredit:
-    return TokenCredit(tokens, torch.tensor(mask), program, start)
+) -> CreditSpreader:
+    return CreditSpreader(tokens, torch.tensor(mask), program, start)
 
 
-def places(start: int | None = None, end: int = 0) -> TokenCredit:
+def places(start: int | None = None, end: int = 0) -> CreditSpreader:
     return of(TOKENS, MASK, None if start is None else Program("", start, end))
 
 
-def credit(places: TokenCredit, scores: list[tuple[float, TermScore]]) -> list[float]:
+def credit(places: CreditSpreader, scores: list[tuple[float, TermScore]]) -> list[float]:
     return places.spread_scores(scores)[0].tolist()
 
 
-def flagged(places: TokenCredit, start: int, end: int) -> list[int]:
+def flagged(places: CreditSpreader, start: int, end: int) -> list[int]:
     return places.columns_overlapping(start, end).tolist()
 
 

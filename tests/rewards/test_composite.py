@@ -26,7 +26,7 @@ from lit_rl.rewards import (
     TermScore,
     TestsReward,
 )
-from lit_rl.rewards.token_credit import TokenCredit
+from lit_rl.rewards.token_credit import CreditSpreader
 from lit_rl.types import Completions, Judgement, Problem, Program
 
 
@@ -55,8 +55,8 @@ def test_a_failed_term_makes_the_row_invalid_not_zero() -> None:
 
 
 def test_rewards_are_put_on_tokens_once_and_only_if_somebody_reads_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, split = list[TokenCredit](), TokenCredit.spread_scores
-    monkeypatch.setattr(TokenCredit, "spread_scores", lambda row, scores: (rows.append(row), split(row, scores))[1])
+    rows, split = list[CreditSpreader](), CreditSpreader.spread_scores
+    monkeypatch.setattr(CreditSpreader, "spread_scores", lambda row, scores: (rows.append(row), split(row, scores))[1])
     output = Composite([fixed(3.0, Span(0, 1, 2.0))])(batch(["ab"]), [judged("ab")])
     assert output.rewards.tolist() == [3.0] and not rows
     sent = pickle.loads(pickle.dumps(output))

@@ -67,7 +67,7 @@ def test_each_turn_has_a_stream_of_its_own_and_the_first_is_that_of_a_single_tur
     play(tiny_policy, engine, Again(max_turns=2))
     streams = [request.stream for request in engine.requests]
     assert len(set(streams)) == 4
-    assert streams[:2] == [KEY.seed_of("t", 0), KEY.seed_of("t", 1)]
+    assert streams[:2] == [KEY.seed_of_stream("t", 0), KEY.seed_of_stream("t", 1)]
 
 
 def test_in_rounds_all_rows_finish_a_turn_before_any_is_answered(tiny_policy: CausalLM) -> None:

@@ -29,7 +29,7 @@ from lit_rl.execution.checks import UNIT_TESTS, UnitTests
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import WantedProgram, extract_program
 from lit_rl.models.sampling import RandomKey
-from lit_rl.modules.sft import demonstration
+from lit_rl.modules.sft import completion_to_imitate
 from lit_rl.rollout import (
     InfrastructureError,
     Judge,
@@ -237,7 +237,7 @@ PROBLEMS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_judge_finds_the_reference_in_the_answer_that_sft_imitates(name: str) -> None:
     problem = PROBLEMS[name]
-    answer = demonstration(problem)
+    answer = completion_to_imitate(problem)
     found = find_program(problem, answer)
     assert found.source.strip("\n") == problem.reference.strip("\n")
 
@@ -265,7 +265,7 @@ def test_every_check_finds_its_reference_in_every_language(check: Any) -> None:
     source = SOURCES[check.language]
     problem = Problem("1", CHAT, check, reference=source)
     example = "```\n1 2\n```\nIt prints:\n```text\n3\n```\n"  # blocks of other kinds around it
-    for answer in (demonstration(problem), f"{example}{demonstration(problem)}\n{example}", source):
+    for answer in (completion_to_imitate(problem), f"{example}{completion_to_imitate(problem)}\n{example}", source):
         found = find_program(problem, answer)
         assert found.source.strip() == source.strip()
 

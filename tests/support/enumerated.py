@@ -39,7 +39,7 @@ class PrefixPolicy(ToyPolicy):
         nn.init.normal_(table.weight, std=0.7, generator=generator)
         return table
 
-    def accepts(self, numbers: Answer) -> bool:
+    def accepts_prompt(self, numbers: Answer) -> bool:
         return True
 
     def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:
@@ -103,9 +103,9 @@ def gradient(module: RolloutModule, rollout: Rollout) -> Tensor:
     policy: Any = module.policy
     with torch.no_grad():
         rewards = module.compute_rewards(rollout)
-        module.measure_before_updates(rollout.completions)
+        module.measure_age_and_entropy(rollout.completions)
         experience = module.make_experience(rollout, rewards)
-    loss, _ = module.policy_loss(experience, module.denominator(experience))
+    loss, _ = module.policy_loss(experience, module.update_denominator(experience))
     (found,) = torch.autograd.grad(loss, policy.table)
     return -found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lit_rl.engines import Engine, InProcess
 from lit_rl.models import Policy
-from lit_rl.models.sampling import RandomKey, requests_of
+from lit_rl.models.sampling import RandomKey, make_sampling_requests
 from lit_rl.types import Completions, Problem, Sampling
 
 KEY = RandomKey(seed=3, purpose="test", rollout=0)
@@ -20,7 +20,7 @@ def sample(
     how = Sampling(**sampling)
     done = []
     with (engine or InProcess()).session(policy, how) as session:
-        session.submit(requests_of(policy.codec, problems, how, key))
+        session.submit(make_sampling_requests(policy.codec, problems, how, key))
         while session.num_unfinished:
             done += session.step()
     done.sort(key=lambda one: one.row)

@@ -169,7 +169,7 @@ class Clock:
 
 def at_start(module: Any) -> Any:
     """The module with the weights that its run begins with."""
-    module.load_weights()
+    module.load_models()
     return module
 
 

@@ -23,7 +23,7 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.execution import Outcome, Verdict
 from lit_rl.reports.summary import add_times_and_memory
 from lit_rl.training import host_memory
-from lit_rl.training.progress import Progress
+from lit_rl.training.progress import RolloutProgress
 from lit_rl.training.ranks import Means
 from lit_rl.training.threads import LARGE_MODEL_PARAMETERS, number_of_threads
 
@@ -123,15 +123,15 @@ def test_a_resumed_run_has_the_threads_of_its_checkpoint(
 
 def test_seconds_are_told_by_phase_and_add_up() -> None:
     clock = Clock()
-    progress = Progress(clock)
+    progress = RolloutProgress(clock)
     clock.move(100)  # before the first rollout: nothing was waiting for it
     progress.begin("training")
     clock.move(3)
-    progress.enter("judging")
+    progress.enter_phase("judging")
     clock.move(1)
-    progress.enter("sampling")  # a second turn
+    progress.enter_phase("sampling")  # a second turn
     clock.move(2)
-    progress.enter("updating")
+    progress.enter_phase("updating")
     clock.move(4)
     assert progress.elapsed == 10
     assert progress.end_and_take_seconds() == {"waiting": 0, "sampling": 5, "judging": 1, "updating": 4}
@@ -143,7 +143,7 @@ def test_seconds_are_told_by_phase_and_add_up() -> None:
 
 def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
     clock = Clock()
-    progress = Progress(clock)
+    progress = RolloutProgress(clock)
     progress.begin("training")
     waited, cached = Future[Outcome](), Future[Outcome]()
     cached.set_result(Outcome(Verdict.PASSED, wall_seconds=9.0))

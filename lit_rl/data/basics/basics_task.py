@@ -15,7 +15,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.basics.families import FAMILIES
 from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, DrawnProblemSettings, draw_distinct_problems
-from lit_rl.data.prompts import Form, chat_messages, fenced_block, finish_function_request
+from lit_rl.data.prompts import Form, chat_messages, fenced_block, request_to_finish_function
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.signature_check import PositiveInt, Share, ValueLimit
@@ -136,10 +136,10 @@ class Basics(TaskDataModule):
         ]
         turns = zip_longest(*columns)
         problems = [problem for turn in turns for problem in turn if problem is not None]
-        return problems if self.form == "completion" else list(map(to_chat_form, problems))
+        return problems if self.form == "completion" else list(map(to_instruct_form, problems))
 
 
-def to_chat_form(problem: Problem) -> Problem:
+def to_instruct_form(problem: Problem) -> Problem:
     """Convert a problem from completion form to instruct form, with the same cases and the same task id.
 
     Demonstration and bug become what a chat model should answer: the function without its docstring, in a block.
@@ -149,7 +149,7 @@ def to_chat_form(problem: Problem) -> Problem:
     answers: dict[str, Any] = {name: fenced_block(f"{signature}\n{problem.fields[name]}") for name in names}
     return replace(
         problem,
-        prompt=chat_messages(finish_function_request(beginning)),
+        prompt=chat_messages(request_to_finish_function(beginning)),
         program_prefix="",
         stop_strings=ANSWER_STOPS,
         fields={**problem.fields, **answers},

@@ -155,26 +155,26 @@ def draw_text_containing(rng: Random, letter: str, count: int) -> str:
     return "".join(letters)
 
 
-def draw_table_containing(rng: Random, *values: int) -> dict[str, int]:
+def draw_dict_containing(rng: Random, *values: int) -> dict[str, int]:
     """Draw a dictionary that holds the values and one more value, with random words as keys."""
     drawn = [*values, rng.randint(0, 120)]
     return dict(zip(rng.sample(WORDS, len(drawn)), drawn, strict=True))
 
 
-def draw_tables(rng: Random, k: int, word: str) -> list[Arguments]:
+def draw_dicts_around_word(rng: Random, k: int, word: str) -> list[Arguments]:
     """Draw dictionaries with and without a word."""
     without = [{other: rng.randint(0, 120) for other in rng.sample(WORDS, n) if other != word} for n in (1, 3)]
     return [
         ({},),
         *((table,) for table in without),
-        *(({**draw_table_containing(rng), word: value},) for value in (0, 1, k, rng.randint(2, 99))),
+        *(({**draw_dict_containing(rng), word: value},) for value in (0, 1, k, rng.randint(2, 99))),
         ({word: rng.randint(2, 99)},),
     ]
 
 
 _DRAWING: tuple[Callable[..., Any], ...] = (
     *(draw_numbers, draw_numbers_around_interval, draw_number_pairs, draw_list_containing, draw_lists),
-    *(draw_lists_around_limit, draw_texts, draw_text_containing, draw_table_containing, draw_tables),
+    *(draw_lists_around_limit, draw_texts, draw_text_containing, draw_dict_containing, draw_dicts_around_word),
 )
 
 

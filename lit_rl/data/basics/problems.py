@@ -94,7 +94,7 @@ def draw_distinct_problems(
             continue
         misses = 0
         seen.add(reference)
-        yield build_problem(drawn, rendering)
+        yield build_drawn_problem(drawn, rendering)
     if len(seen) < count:
         raise UsageError(
             f"family {family.name} has only {len(seen)} distinct {split or 'reference'} programs, "
@@ -102,7 +102,7 @@ def draw_distinct_problems(
         )
 
 
-def build_problem(drawn: DrawnFunction, rendering: DrawnProblemSettings) -> Problem:
+def build_drawn_problem(drawn: DrawnFunction, rendering: DrawnProblemSettings) -> Problem:
     """Build the problem of a draw: prompt, test cases, reference and demonstration.
 
     ``fields`` holds ``family``, ``demonstration`` (a body for imitation), ``bug`` (the body with the bug),
@@ -146,13 +146,13 @@ def build_problem(drawn: DrawnFunction, rendering: DrawnProblemSettings) -> Prob
         return problem
     return (
         second_turn_problem(
-            problem, _wrong_body(drawn, untold, rng, rendering), drawn.program_from_body, repeats=has_bug
+            problem, _wrong_first_turn_body(drawn, untold, rng, rendering), drawn.program_from_body, repeats=has_bug
         )
         or problem
     )
 
 
-def _wrong_body(drawn: DrawnFunction, untold: str, rng: Random, rendering: DrawnProblemSettings) -> str:
+def _wrong_first_turn_body(drawn: DrawnFunction, untold: str, rng: Random, rendering: DrawnProblemSettings) -> str:
     """Return a wrong first turn: the buggy body or, if a constant was left out, either body with a guess for it."""
     if not untold:
         return drawn.correct_and_buggy_bodies()[1]
@@ -173,7 +173,7 @@ def second_turn_problem(
     public = problem.public_check
     assert isinstance(public, CallTests)
     body = str(problem.reference)[len(problem.program_prefix) : -1]
-    function = load_function(program(attempt))
+    function = function_from_source(program(attempt))
     for number, (arguments, expected) in enumerate(public.cases, 1):
         value, raised = call_and_catch(function, arguments)
         if raised or repr(value) != repr(expected):
@@ -200,7 +200,7 @@ def draw_public_and_hidden_cases(
 
     ``wanted`` is the ``repr`` of an answer that the first public case must have; ``None`` if any answer will do.
     """
-    right, wrong = load_function(reference), load_function(buggy)
+    right, wrong = function_from_source(reference), function_from_source(buggy)
     for _ in range(100):
         inputs = draw_inputs()[:NUM_CASES]
         cases = tuple((arguments, right(*arguments)) for arguments in inputs)
@@ -239,7 +239,7 @@ def _split_public_hidden_cases(
     return tuple(cases[index] for index in found[0]), tuple(cases[index] for index in found[1])
 
 
-def load_function(source: str) -> Callable[..., Any]:
+def function_from_source(source: str) -> Callable[..., Any]:
     """Return the function ``f`` of one of our own programs."""
     namespace: dict[str, Any] = {}
     exec(source, namespace)

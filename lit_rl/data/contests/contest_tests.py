@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lit_rl.data.examples_in_text import find_examples
+from lit_rl.data.examples_in_text import find_call_examples
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
 from lit_rl.execution.interface import Check
@@ -101,11 +101,11 @@ def _parse_test(test: Any, function: str | None, read: Callable[[str], Any]) -> 
         return _parse_call_test(test["input"], test["output"], name, read)
     accepted, expected = test.get("accepted_outputs"), test.get("output")
     if not accepted:
-        right: str | tuple[str, ...] = _joined_text(test["output"])
+        right: str | tuple[str, ...] = _join_test_text(test["output"])
     else:
         accepted = accepted if isinstance(accepted, list) else [accepted]
-        right = tuple(dict.fromkeys(map(_joined_text, accepted if expected is None else (expected, *accepted))))
-    return ContestTest(_joined_text(test["input"]), right, grade=str(test.get("grade") or ""))
+        right = tuple(dict.fromkeys(map(_join_test_text, accepted if expected is None else (expected, *accepted))))
+    return ContestTest(_join_test_text(test["input"]), right, grade=str(test.get("grade") or ""))
 
 
 def _parse_call_test(given: Any, expected: Any, function: str | None, read: Callable[[str], Any]) -> ContestTest:
@@ -123,7 +123,7 @@ def _parse_call_test(given: Any, expected: Any, function: str | None, read: Call
     return ContestTest(tuple(arguments), expected, function, wraps=wraps)
 
 
-class MissingTextError(UsageError):
+class NullInputOutputError(UsageError):
     """An input or output of a whole program is null."""
 
 
@@ -131,10 +131,10 @@ def _holds_null(value: Any) -> bool:
     return value is None or (isinstance(value, list) and any(map(_holds_null, value)))
 
 
-def _joined_text(value: Any) -> str:
+def _join_test_text(value: Any) -> str:
     """Return text unchanged, a list joined as lines; a line is a text (with or without newline) or a list of words."""
     if _holds_null(value):
-        raise MissingTextError("an input or output of a test is null: leave out the test, or the row")
+        raise NullInputOutputError("an input or output of a test is null: leave out the test, or the row")
     if not isinstance(value, list):
         return str(value)
     lines = (" ".join(map(str, line)) if isinstance(line, list) else str(line) for line in value)
@@ -288,7 +288,7 @@ def tests_shown_in_statement(
     A test of a whole program is shown if the statement has a line that says ``Input`` (or ``Sample Input`` and the
     like), then the test's input line by line, then a line that says ``Output``, then the expected output. A test of a
     function is shown if the statement has that call with that value, see
-    :func:`~lit_rl.data.examples_in_text.find_examples`.
+    :func:`~lit_rl.data.examples_in_text.find_call_examples`.
     """
     if any(test.function for test in tests):
         return [test for test in tests if _statement_shows_call(statement, test, parameters)]
@@ -297,7 +297,7 @@ def tests_shown_in_statement(
 
 
 def _statement_shows_call(statement: str, test: ContestTest, parameters: Sequence[str]) -> bool:
-    examples = find_examples(statement, str(test.function), parameters)
+    examples = find_call_examples(statement, str(test.function), parameters)
     accepted = [test.expected, *(test.expected if test.wraps else [])]
     stored = [repr((_normalise_for_json(test.given), _normalise_for_json(expected))) for expected in accepted]
     return any(

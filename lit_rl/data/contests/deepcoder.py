@@ -15,7 +15,7 @@ from typing import Unpack, cast
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
-    MissingTextError,
+    NullInputOutputError,
     build_contest_check,
     checker_from_row,
     decode_hidden_tests,
@@ -226,7 +226,7 @@ class DeepCoder(TaskDataModule):
         own = replace(row, values={**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         try:
             tests, public = _parse_all_and_public_tests(row, metadata.get("func_name"))
-        except MissingTextError:
+        except NullInputOutputError:
             return _SkipReason.NULL
         if not question or not tests:
             return _SkipReason.EMPTY

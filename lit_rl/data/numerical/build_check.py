@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from lit_rl.errors import UsageError
-from lit_rl.execution.confinement.visible_files import is_inside
+from lit_rl.execution.confinement.visible_files import is_path_inside
 from lit_rl.execution.interface import Check
-from lit_rl.signature_check import PositiveInt, Seconds, ValueLimit, typed_dataclass
+from lit_rl.signature_check import PositiveInt, Seconds, ValueLimit, checked_dataclass
 
 StageWeights = Annotated[
     tuple[float, float, float, float],
@@ -20,7 +20,7 @@ StageWeights = Annotated[
 ]
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class BuildAndRun(Check):
     """Masked lines of a file in a source tree, which a completion fills and which are judged by build, run and output.
@@ -66,7 +66,7 @@ class BuildAndRun(Check):
     def __post_init__(self) -> None:
         tree = os.path.realpath(self.tree)
         for path in self.readable:
-            if is_inside(os.path.realpath(path), tree):
+            if is_path_inside(os.path.realpath(path), tree):
                 raise UsageError(f"BuildAndRun.readable must lie outside its tree, got {path}: copy it elsewhere")
 
     @property

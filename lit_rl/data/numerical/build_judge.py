@@ -31,7 +31,7 @@ from lit_rl.execution.confinement.profile import untrusted_user_id
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.wire.printable import make_printable
-from lit_rl.execution.zygote.work_folder import empty_folder
+from lit_rl.execution.zygote.work_folder import clear_folder
 
 STAGES = ("compilation", "execution", "header_bleu", "density")
 
@@ -54,7 +54,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
     temporary_folder = client.settings.temporary_folder
     try:
         # The output of the unchanged tree is computed once per worker, whatever lines are masked.
-        built = _reference_key(check)
+        built = _reference_cache_key(check)
         if built not in _references:
             _references[built] = _run_reference(check, temporary_folder)
         masked = _masked_source_tree(check, temporary_folder)
@@ -94,11 +94,11 @@ def replace_lines_in_file(path: Path, first: int, last: int, completion: str) ->
 def _run_stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: tuple[Output, ...]) -> Outcome:
     scores = dict.fromkeys(STAGES, 0.0)
     report = _run_build(folder, check)
-    if not _is_built(report):
+    if not _has_build_succeeded(report):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.SYNTAX_ERROR
         return _outcome_from_scores(verdict, scores, report.log, check)
     scores["compilation"] = 1.0
-    report = _run_in_box(check.run, folder, check, check.run_seconds)
+    report = _run_sandboxed(check.run, folder, check, check.run_seconds)
     written = [folder / name for name in check.outputs]
     if report.status != 0 or not all(os.path.isdir(path) and not os.path.islink(path) for path in written):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.EXCEPTION
@@ -115,8 +115,8 @@ def _run_stages(client: ZygoteClient, folder: Path, check: BuildAndRun, referenc
 
 def _output_scores(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float, float]:
     """Return the BLEU of the header and the nearness of the array."""
-    header = _score_or_zero(lambda: text_bleu(_read_header(folder), reference[0]))
-    return header, _score_or_zero(lambda: field_similarity(_read_field(folder, check), reference[1]))
+    header = _score_or_zero(lambda: text_bleu(_output_header(folder), reference[0]))
+    return header, _score_or_zero(lambda: field_similarity(_output_field(folder, check), reference[1]))
 
 
 def _score_or_zero(compare: Callable[[], float]) -> float:
@@ -136,7 +136,7 @@ def _outcome_from_scores(verdict: Verdict, scores: Mapping[str, float], log: str
 # --- the unchanged tree -----------------------------------------------------------------------------------
 
 
-def _reference_key(check: BuildAndRun) -> tuple[Any, ...]:
+def _reference_cache_key(check: BuildAndRun) -> tuple[Any, ...]:
     """Return the part of a check that determines build and output: everything but limits and weights."""
     built = (check.tree, check.build, check.run, check.outputs, check.variable)
     return (*built, check.readable, check.environment)
@@ -147,11 +147,11 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
     try:
         folder = _copy_tree(Path(check.tree), temporary_folder)
         command, report = check.build, _run_build(folder, check)
-        if is_built := _is_built(report):
-            command, report = check.run, _run_in_box(check.run, folder, check, check.run_seconds)
+        if is_built := _has_build_succeeded(report):
+            command, report = check.run, _run_sandboxed(check.run, folder, check, check.run_seconds)
         if not is_built or report.status != 0:
             raise ChildProcessError(f"{command!r} fails: {report.log[-1000:]}")
-        outputs = tuple((_read_header(folder / name), _read_field(folder / name, check)) for name in check.outputs)
+        outputs = tuple((_output_header(folder / name), _output_field(folder / name, check)) for name in check.outputs)
         if any(field_similarity(variable, variable) != 1.0 for _, variable in outputs):
             raise ValueError(f"{check.variable} has values that are not finite")
         return outputs
@@ -165,7 +165,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
 
 def _masked_source_tree(check: BuildAndRun, temporary_folder: str) -> Path:
     """Return a copy of the tree without the masked lines, built as far as possible and kept until this worker ends."""
-    key = (*_reference_key(check), check.file, check.first_line, check.last_line)
+    key = (*_reference_cache_key(check), check.file, check.first_line, check.last_line)
     if key not in _masked:
         folder = _copy_tree(Path(check.tree), temporary_folder)
         try:
@@ -191,10 +191,10 @@ def _remove_masked_source_trees() -> None:
 
 
 def _run_build(folder: Path, check: BuildAndRun, environment: Mapping[str, str] | None = None) -> BoxReport:
-    return _run_in_box(check.build, folder, check, check.build_seconds, environment)
+    return _run_sandboxed(check.build, folder, check, check.build_seconds, environment)
 
 
-def _run_in_box(
+def _run_sandboxed(
     command: str, folder: Path, check: BuildAndRun, seconds: float, environment: Mapping[str, str] | None = None
 ) -> BoxReport:
     limits = BoxLimits(seconds, memory_bytes=check.memory_bytes)
@@ -210,7 +210,7 @@ def folders_to_hide(tree: str) -> list[str]:
     return [str(path), *(str(above / name) for above in path.parents for name in _VERSIONS)]
 
 
-def _is_built(report: BoxReport) -> bool:
+def _has_build_succeeded(report: BoxReport) -> bool:
     """Return whether exit status and last line of the log both report success: either alone can be wrong."""
     lines = report.log.rstrip().splitlines()
     return report.status == 0 and bool(lines) and "SUCCESS" in lines[-1]
@@ -233,15 +233,15 @@ def _copy_tree(source: Path, temporary_folder: str) -> Path:
 
 def _remove_tree(folder: Path) -> None:
     """Remove a folder whose content may be deep, unreadable and strangely named."""
-    empty_folder(str(folder))
+    clear_folder(str(folder))
     os.rmdir(folder)
 
 
-def _read_header(folder: Path) -> str:
+def _output_header(folder: Path) -> str:
     return _read_regular_file(folder, "Header", 0, MAX_HEADER_LENGTH).decode("utf-8", "replace")
 
 
-def _read_field(folder: Path, check: BuildAndRun) -> MultiLevelField:
+def _output_field(folder: Path, check: BuildAndRun) -> MultiLevelField:
     return read_plotfile_field(partial(_read_regular_file, folder), check.variable)
 
 

@@ -92,7 +92,7 @@ def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Messa
         f"Write the source code of the file '{row.src_filename}' in the thorn '{row.thorn_name}'.",
         f"## Thorn\n- name: {row.thorn_name}\n- file to write: {row.src_filename}",
         *(f"## {title}\n```\n{cut_to_length(text, _CCL_CHARS)}\n```" for title, text in declared),
-        f"## Code and documents of the thorn\n```\n{_shown_context(row)}\n```",
+        f"## Code and documents of the thorn\n```\n{_cut_thorn_context(row)}\n```",
         f"## What to do\nWrite the complete source code of '{row.src_filename}' and nothing else: all includes and "
         "functions, by the conventions of the EinsteinToolkit.",
     ]
@@ -102,7 +102,7 @@ def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Messa
     return chat_messages(f"{request} Answer with one fenced block.", system=_SYSTEM)
 
 
-def _shown_context(row: ThornSource) -> str:
+def _cut_thorn_context(row: ThornSource) -> str:
     """Return documents and code of the thorn within ``_CONTEXT_CHARS``; most of the room is for code."""
     for_code = _CONTEXT_CHARS - min(len(row.documents), _DOCUMENTS_CHARS)
     documents = cut_to_length(row.documents, max(_CONTEXT_CHARS - min(len(row.code), for_code), 0))

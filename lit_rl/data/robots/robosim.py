@@ -60,7 +60,7 @@ class InventedWorld(RobotBase):
     def is_in_room(self, entity: str) -> bool:
         """Return whether a thing or person is in the room: as decided before, or otherwise by a fair coin."""
         name = _stripped_name("CheckEntity", entity)
-        self._record("CheckEntity", name)
+        self._append_to_trace("CheckEntity", name)
         self._note_entity_type(name, EntityType.OBJECT_OR_PERSON)
         self._looks = self._looks + 1 if self._looks_at == self.location else 1
         self._looks_at = self.location
@@ -77,7 +77,7 @@ class InventedWorld(RobotBase):
         name = _stripped_name("GoTo", location)
         self.location = name
         self._note_entity_type(name, EntityType.LOCATION)
-        self._record("GoTo", name)
+        self._append_to_trace("GoTo", name)
 
     def ask(self, person: str, question: str, options: list[str]) -> str:
         """Return one of the options at random; the person is then known to be here."""
@@ -87,7 +87,7 @@ class InventedWorld(RobotBase):
         self._note_entity_type(name, EntityType.PERSON)
         if not self.present.setdefault((self.location, name), True):
             refuse_robot_call("Ask", f"{name!r} is not at {self.location!r}")
-        self._record("Ask", asked, options)
+        self._append_to_trace("Ask", asked, options)
         return self.rng.choice(options)
 
     def pick(self, obj: str) -> None:
@@ -100,7 +100,7 @@ class InventedWorld(RobotBase):
         if not self.present.get((self.location, name), True):
             refuse_robot_call("Pick", f"no {name!r} at {self.location!r}")
         self.present.pop((self.location, name), None)
-        self._record("Pick", name)
+        self._append_to_trace("Pick", name)
 
     def place(self, obj: str) -> None:
         name = _stripped_name("Place", obj)
@@ -109,7 +109,7 @@ class InventedWorld(RobotBase):
         self.holding = None
         self._note_entity_type(name, EntityType.OBJECT)
         self.present[self.location, name] = True
-        self._record("Place", name)
+        self._append_to_trace("Place", name)
 
     def _note_entity_type(self, name: str, used_as: EntityType) -> None:
         """Note the type at first use; refuse a use that contradicts it."""

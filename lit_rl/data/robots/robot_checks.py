@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from lit_rl.data.robots.robot_program import code_span
 from lit_rl.execution.interface import Check
 from lit_rl.execution.program import ExtractedProgram, Extraction, WantedProgram, program_in_span
-from lit_rl.signature_check import PositiveInt, Seconds, ValueLimit, typed_dataclass
+from lit_rl.signature_check import PositiveInt, Seconds, ValueLimit, checked_dataclass
 
 
 class RobotCheck(Check):
@@ -37,7 +37,7 @@ class RobotTest:
     check: Any
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class RobotWorlds(RobotCheck):
     """Check of service-robot programs: ``task_program()`` is run in each world, and its trace is checked.
@@ -57,7 +57,7 @@ class RobotWorlds(RobotCheck):
         return len(self.tests)
 
 
-@typed_dataclass
+@checked_dataclass
 @dataclass(frozen=True)
 class InventedWorlds(RobotCheck):
     """Check without a given world: each run invents a world, which the robot's program must not contradict.

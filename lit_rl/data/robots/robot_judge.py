@@ -25,9 +25,9 @@ from lit_rl.data.robots.robot_program import RobotProgram, extract_runnable_prog
 from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot, refuse_unusable_arguments
 from lit_rl.data.robots.trace_checks import check_holds, compile_formula
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
-from lit_rl.execution.judging.hosting import HostedRun, host_error_message, run_hosted
+from lit_rl.execution.judging.hosting import HostedResult, host_error_message, run_hosted
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
+from lit_rl.execution.judging.supervising.own_limits import SupervisorTooSlow, limit_cpu_seconds
 from lit_rl.execution.wire.printable import make_printable
 
 RobotVerdict = Literal["success", "completion_error", "robot_execution_error", "python_error"]
@@ -72,7 +72,7 @@ class RobotHost:
 class _TestResult:
     verdict: Verdict
     robot_verdict: RobotVerdict
-    run: HostedRun
+    run: HostedResult
     trace: list[Event]
 
 
@@ -123,7 +123,7 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
         elif run.verdict is Verdict.PASSED or (run.verdict is Verdict.TIMED_OUT and num_timed_out < 2):
             tested.append(_TestResult(Verdict.PASSED, "success", run, []))
             continue
-        tested.append(_TestResult(run.verdict, _verdict_of_error(run, refused), run, world.trace))
+        tested.append(_TestResult(run.verdict, _robot_verdict_of_error(run, refused), run, world.trace))
         # The lines of a rewritten program are not those of the given program.
         return _combine_outcomes(tested, prepared if source == prepared.source else None)
     return _combine_outcomes(tested, prepared)
@@ -131,7 +131,7 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
 
 def _run_in_world(
     client: ZygoteClient, source: str, world: ServiceRobot | InventedWorld, seconds: float
-) -> tuple[HostedRun, RobotError | None]:
+) -> tuple[HostedResult, RobotError | None]:
     """Return a run, and the error of the first call that the world refused."""
     host = RobotHost(world)
     program = _PREAMBLE + source
@@ -144,11 +144,11 @@ def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float
     run, refused = _run_in_world(client, source, world, seconds)
     expected_timeout = run.verdict is Verdict.TIMED_OUT and test.should_timeout
     if not (run.verdict is Verdict.PASSED or expected_timeout):
-        return _TestResult(run.verdict, _verdict_of_error(run, refused), run, world.trace)
+        return _TestResult(run.verdict, _robot_verdict_of_error(run, refused), run, world.trace)
     try:
-        with cpu_limit(_CHECK_SECONDS):
+        with limit_cpu_seconds(_CHECK_SECONDS):
             true = check_holds(test.check, world.trace)
-    except ReadsTooLong:
+    except SupervisorTooSlow:
         return _TestResult(Verdict.TIMED_OUT, "python_error", run, world.trace)
     except TypeError:  # the program offered options that are not text, and the check reads options
         return _TestResult(Verdict.WRONG_ANSWER, "python_error", run, world.trace)
@@ -157,7 +157,7 @@ def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float
     return _TestResult(Verdict.WRONG_ANSWER, "completion_error", run, world.trace)
 
 
-def _verdict_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdict:
+def _robot_verdict_of_error(run: HostedResult, refused: RobotError | None) -> RobotVerdict:
     """Return the kind of error, by the last line that the interpreter would print: ``<type>: <message>``.
 
     A program can write that line itself, so the line counts only if the world did refuse a call.

@@ -9,7 +9,7 @@ from lit_rl.data.robots.robot_checks import RobotCheck
 from lit_rl.errors import UsageError
 from lit_rl.rewards.program_tests import merge_grades
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.rewards.token_credit import score_charging_line, valueless_score_if_unjudged
+from lit_rl.rewards.token_credit import score_charging_failed_line, valueless_score_if_unjudged
 from lit_rl.signature_check import FiniteFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -51,6 +51,6 @@ class SimulatorReward(RewardTerm):
         rows = zip(completions.texts, judgements, values, strict=True)
         return [
             valueless_score_if_unjudged(judgement)
-            or score_charging_line(text, judgement, value, self.grades["success"])
+            or score_charging_failed_line(text, judgement, value, self.grades["success"])
             for text, judgement, value in rows
         ]

@@ -189,7 +189,7 @@ class RoboInstruct(TaskDataModule):
         self.check = InventedWorlds(num_worlds=num_worlds, timeout_seconds=timeout_seconds)
 
     def load_problems(self, split: Split) -> list[Problem]:
-        rows = usable_rows(read_robo_instruct(self.path))
+        rows = usable_robo_instruct_rows(read_robo_instruct(self.path))
         measured = choose_validation_items(range(len(rows)), self.validation_share)
         return [
             robot_problem(
@@ -215,7 +215,7 @@ def read_robo_instruct(path: str) -> Iterator[Row]:
             yield Row(path, number, {name: value or None for name, value in values.items()})
 
 
-def usable_rows(rows: Iterator[Row]) -> list[tuple[int, str, str]]:
+def usable_robo_instruct_rows(rows: Iterator[Row]) -> list[tuple[int, str, str]]:
     """Return ``(row number, instruction, program)`` of the rows that can be used; programs are made runnable."""
     used: list[tuple[int, str, str]] = []
     seen: set[str] = set()

@@ -66,9 +66,9 @@ class RobotBase:
 
     def say(self, message: str) -> None:
         """Say a message, wherever the robot is."""
-        self._record("Say", message)
+        self._append_to_trace("Say", message)
 
-    def _record(self, kind: str, value1: str, value2: list[Any] | None = None) -> None:
+    def _append_to_trace(self, kind: str, value1: str, value2: list[Any] | None = None) -> None:
         # Each event counts its text and a little for the frame.
         text = len(kind) + len(value1) + sum(len(str(option)) + 4 for option in value2 or ())
         self._trace_bytes += text + 20
@@ -124,13 +124,13 @@ class ServiceRobot(RobotBase):
 
     def is_in_room(self, entity: str) -> bool:
         """Return whether a thing or person of that name is in the robot's room."""
-        self._record("CheckEntity", entity)
-        names = [*self.objects.get(self.location, ()), *(name for name, _ in self._agents_here())]
+        self._append_to_trace("CheckEntity", entity)
+        names = [*self.objects.get(self.location, ()), *(name for name, _ in self._people_in_room())]
         return any(matches_stored_pattern(name, entity) for name in names)
 
     def go_to(self, location: str) -> None:
         """Go to the first room whose name is found in ``location``; the attempt is recorded."""
-        self._record("GoTo", location)
+        self._append_to_trace("GoTo", location)
         for room in self.locations:
             if matches_stored_pattern(room, location):
                 self.location = room
@@ -143,14 +143,14 @@ class ServiceRobot(RobotBase):
         An answer is a regular expression. It picks the first option in which it is found. If there is none, it picks
         the first option that contains "yes" if the question matches the answer, or otherwise "no".
         """
-        self._record("Ask", question, options)
-        for name, answers in self._agents_here():
+        self._append_to_trace("Ask", question, options)
+        for name, answers in self._people_in_room():
             if not matches_stored_pattern(name, person):
                 continue
             if not answers:
                 refuse_robot_call("Ask", f"{person!r} has no answers")
             answer = answers.pop(0) if len(answers) > 1 else answers[0]
-            for chosen in _matching_options(answer, question, options):
+            for chosen in _option_picked_by_answer(answer, question, options):
                 return chosen  # plain data, a string in all but odd programs
         refuse_robot_call("Ask", f"nobody at {self.location!r} called {person!r} answers with an option")
 
@@ -164,7 +164,7 @@ class ServiceRobot(RobotBase):
             refuse_robot_call("Pick", f"no {obj!r} at {self.location!r}")
         del labels[index]
         self.holding = obj
-        self._record("Pick", obj)
+        self._append_to_trace("Pick", obj)
 
     def place(self, obj: str) -> None:
         """Put down the held thing; it then has the label that the program used."""
@@ -172,9 +172,9 @@ class ServiceRobot(RobotBase):
             refuse_robot_call("Place", f"not holding {obj!r}")
         self.objects.setdefault(self.location, []).append(PlacedObject(obj))
         self.holding = None
-        self._record("Place", obj)
+        self._append_to_trace("Place", obj)
 
-    def _agents_here(self) -> list[tuple[str, list[str]]]:
+    def _people_in_room(self) -> list[tuple[str, list[str]]]:
         return self.agents.get(self.location, [])
 
 
@@ -196,7 +196,7 @@ def refuse_unusable_arguments(function: str, arguments: Mapping[str, Any]) -> No
             refuse_robot_call(EVENTS[function], f"{name} has more than {MAX_TEXT_CHARS} characters")
 
 
-def _matching_options(answer: str, question: str, options: list[Any]) -> list[Any]:
+def _option_picked_by_answer(answer: str, question: str, options: list[Any]) -> list[Any]:
     """Return a list of the one option that an answer picks, or an empty list."""
     direct = [option for option in options if matches_stored_pattern(answer, option)]
     if direct:

@@ -19,10 +19,10 @@ from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of_toy_problem
 from lit_rl.math.masking import end_column_per_row
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
-from lit_rl.models.decoding import Decoding
+from lit_rl.models.decoding import BatchDecoder
 from lit_rl.models.padding import pad_left
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenCopy, NoGradScorer, frozen_copy
+from lit_rl.models.reference import FrozenCopyReference, NoGradScorer, make_frozen_copy
 from lit_rl.types import Completions, Problem, StopReason
 
 Numbers = tuple[int, ...]
@@ -35,10 +35,10 @@ class NumberCodec(Codec):
         super().__init__(eos_ids=frozenset(), pad_id=0)
         self._reads = reads
 
-    def encode(self, problem: Problem) -> Numbers:
+    def encode_problem(self, problem: Problem) -> Numbers:
         return numbers_of_toy_problem(problem)
 
-    def accepts_problem(self, problem: Problem) -> bool:
+    def has_room_for_completion(self, problem: Problem) -> bool:
         numbers = problem.check.numbers
         return numbers is not None and self._reads(numbers)
 
@@ -75,7 +75,7 @@ class ToyPolicy(Policy):
         self.init_seed = init_seed or 0
         self.weights: nn.Module | None = None
         self.frozen_reference: nn.Module | None = None
-        self.codec = NumberCodec(self.accepts)
+        self.codec = NumberCodec(self.accepts_prompt)
 
     @abstractmethod
     def build_model(self, generator: torch.Generator) -> nn.Module:
@@ -93,14 +93,14 @@ class ToyPolicy(Policy):
         """Return whether a completion has ended."""
 
     @abstractmethod
-    def accepts(self, numbers: Numbers) -> bool:
+    def accepts_prompt(self, numbers: Numbers) -> bool:
         """Return whether these numbers are a prompt that the policy was made for."""
 
     def load(self) -> None:
         if self.weights is None:
             self.weights = self.build_model(torch.Generator().manual_seed(self.init_seed))
 
-    def make_decoding(self) -> NumberDecoding:
+    def make_batch_decoder(self) -> NumberDecoding:
         return NumberDecoding(self)
 
     def forward(
@@ -117,8 +117,8 @@ class ToyPolicy(Policy):
     def make_reference(self, *, will_refresh: bool = False) -> NoGradScorer:
         assert self.weights is not None
         if self.frozen_reference is None:
-            self.frozen_reference = frozen_copy(self.weights)
-        return FrozenCopy(self, self.frozen_reference, self.weights)
+            self.frozen_reference = make_frozen_copy(self.weights)
+        return FrozenCopyReference(self, self.frozen_reference, self.weights)
 
     def saves_frozen_parameter(self, name: str) -> bool:
         """Return True for the reference, which is as small as the policy."""
@@ -129,7 +129,7 @@ class ToyPolicy(Policy):
             self.make_reference()
 
 
-class NumberDecoding(Decoding):
+class NumberDecoding(BatchDecoder):
     """Rows of a toy policy: each token's logits are computed from the prompt and all numbers before it."""
 
     def __init__(self, policy: ToyPolicy) -> None:
@@ -151,7 +151,9 @@ class NumberDecoding(Decoding):
         rows = rows.to(self._ids.device)
         self._prompt_ids, self._ids = self._prompt_ids[rows], self._ids[rows]
 
-    def end_reason(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
+    def stop_reason_if_ended(
+        self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]
+    ) -> StopReason | None:
         return StopReason.EOS if self._policy.is_complete(prompt, ids) else None
 
     def _next_logits(self) -> Tensor:
@@ -201,7 +203,7 @@ class SortingPolicy(ToyPolicy):
         weights["decode"] = torch.randn(self.length, size, size, generator=generator) / math.sqrt(size)
         return weights
 
-    def accepts(self, numbers: Numbers) -> bool:
+    def accepts_prompt(self, numbers: Numbers) -> bool:
         return len(numbers) == self.length and max(numbers) < self.vocabulary_size
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
@@ -234,7 +236,7 @@ class CorridorPolicy(ToyPolicy):
         """Build a table [num_cells + 1, 2] of zeros; row 0, the goal, is never used."""
         return _zero_table(self.num_cells, 2)
 
-    def accepts(self, numbers: Numbers) -> bool:
+    def accepts_prompt(self, numbers: Numbers) -> bool:
         return numbers[0] <= self.num_cells
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:

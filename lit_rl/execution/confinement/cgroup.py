@@ -33,7 +33,7 @@ class ControlGroup:
         _remove_leftover_cgroups()
         limits = {"memory": memory_bytes + _SLACK_BYTES, "pids": MAX_TASKS}
         try:
-            for parent, files in _parent_cgroups().items():
+            for parent, files in _own_cgroups_with_limits().items():
                 folder = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
                 folder.mkdir()
                 self._folders.append(folder)
@@ -83,7 +83,7 @@ def _remove_leftover_cgroups() -> None:
 
 def _find_cgroups(pattern: str) -> list[Path]:
     with contextlib.suppress(OSError):
-        return [folder for parent in _parent_cgroups() for folder in parent.glob(f"{_PREFIX}{pattern}")]
+        return [folder for parent in _own_cgroups_with_limits() for folder in parent.glob(f"{_PREFIX}{pattern}")]
     return []
 
 
@@ -95,7 +95,7 @@ def _is_alive(pid: str) -> bool:
         return False
 
 
-def _parent_cgroups() -> dict[Path, dict[str, str]]:
+def _own_cgroups_with_limits() -> dict[Path, dict[str, str]]:
     """Return this process's own groups, below which new groups are made, each with its limit files and their limits."""
     if (_ROOT / "cgroup.controllers").exists():
         return {_ROOT / _own_cgroup_path(""): {"memory.max": "memory", "pids.max": "pids"}}

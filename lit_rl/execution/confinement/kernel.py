@@ -52,7 +52,7 @@ def unblock_signals() -> None:
     _set_mask(_SIG_SETMASK, _no_signals, None)
 
 
-def has_no_memory(pid: int) -> bool:
+def has_released_memory(pid: int) -> bool:
     """Return whether a process has given its memory back, as an exiting process does before its files are closed.
 
     Return False if the kernel does not say so. A first thread that ended before the others has no memory, either.
@@ -88,7 +88,7 @@ def set_oom_score(score: int) -> None:
         file.write(str(score))
 
 
-def empty_bounding_set() -> None:
+def clear_bounding_set() -> None:
     """Forbid executed programs to gain capabilities; without the privilege to do so, fail silently."""
     for capability in range(64):
         if libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:

@@ -29,7 +29,7 @@ _FILES = (errno.EMFILE, errno.ENFILE)
 def program_limits(
     memory_bytes: int, output_bytes: int, own_tasks: bool, reserves: bool
 ) -> tuple[tuple[int, int], ...]:
-    """Return the limits that every program of a worker inherits from its zygote, for :func:`lower_limits`.
+    """Return the limits that every program of a worker inherits from its zygote, for :func:`lower_rlimits`.
 
     Args:
         memory_bytes: memory of one program.
@@ -52,7 +52,7 @@ def program_limits(
     return (*limits, (resource.RLIMIT_NPROC, MAX_TASKS)) if own_tasks else tuple(limits)
 
 
-def lower_limits(limits: Iterable[tuple[int, int]]) -> None:
+def lower_rlimits(limits: Iterable[tuple[int, int]]) -> None:
     """Lower the limits of this process and all its children; never raise a hard limit."""
     for which, value in limits:
         _, hard = resource.getrlimit(which)
@@ -80,7 +80,10 @@ class SharedThreadLimit:
     """
 
     def __init__(self) -> None:
-        limits = [resource.getrlimit(resource.RLIMIT_NPROC)[0], _number_in("/proc/sys/kernel/threads-max", r"(\d+)", 0)]
+        limits = [
+            resource.getrlimit(resource.RLIMIT_NPROC)[0],
+            _read_number("/proc/sys/kernel/threads-max", r"(\d+)", 0),
+        ]
         known = [limit for limit in limits if limit not in (resource.RLIM_INFINITY, 0)]
         self._highest = min(known, default=1 << 22) * 3 // 4
         # ``sysinfo`` counts tasks in 16 bits: on machines with more of them, only the last quarter is kept free.
@@ -108,10 +111,10 @@ class SharedThreadLimit:
 
 def num_machine_threads() -> int:
     """Return the number of all processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
-    return _number_in("/proc/loadavg", r"/(\d+)", _MAX_COUNTED)
+    return _read_number("/proc/loadavg", r"/(\d+)", _MAX_COUNTED)
 
 
-def _number_in(path: str, pattern: str, otherwise: int) -> int:
+def _read_number(path: str, pattern: str, otherwise: int) -> int:
     """Return the first group of a pattern in a file of the kernel as a number, or ``otherwise``."""
     try:
         with open(path) as file:
@@ -141,7 +144,7 @@ def error_with_remedy(error: OSError) -> str:
     )
 
 
-def require_descriptors(num_wanted: int, num_each: int) -> None:
+def require_open_files_limit(num_wanted: int, num_each: int) -> None:
     """Check that this process can open ``num_wanted`` more files, and each process it starts ``num_each`` in all."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     num_open = len(os.listdir("/proc/self/fd")) if num_wanted else 0

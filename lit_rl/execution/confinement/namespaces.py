@@ -62,17 +62,17 @@ def _enter_user_namespace() -> None:
 def replace_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
     """Replace the root by a small root, mounted at ``staging``; the working directory becomes ``WORK_FOLDER``."""
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
-    _mount_memory(staging, 0, f"mode=0755,{_ROOT_SIZE}")
+    _mount_tmpfs(staging, 0, f"mode=0755,{_ROOT_SIZE}")
     links = filter(os.path.islink, visible_files.LIBRARY_FOLDERS)  # such as ``/lib`` on many systems
-    shown = [visible_files.stdlib_folder(), *links, *visible_files.system_files(), *packages]
+    shown = [visible_files.stdlib_folder(), *links, *visible_files.visible_system_files(), *packages]
     for path in sorted(shown, key=len):  # a folder before what lies in it
         _bind_mount(staging, path)
     for path in visible_files.site_packages_folders():
-        _mount_memory(staging + path, 0, "size=1m,mode=0755")  # hides the folder but for the packages in it
+        _mount_tmpfs(staging + path, 0, "size=1m,mode=0755")  # hides the folder but for the packages in it
         for package in packages:
             if package.startswith(path + "/"):
                 _bind_mount(staging, package)
-        _mount_memory(staging + path, kernel.MS_REMOUNT | kernel.MS_RDONLY)
+        _mount_tmpfs(staging + path, kernel.MS_REMOUNT | kernel.MS_RDONLY)
     os.makedirs(staging + "/dev", 0o755, exist_ok=True)
     for path in visible_files.DEVICES:
         os.close(os.open(staging + path, os.O_CREAT | os.O_WRONLY, 0o666))
@@ -81,7 +81,7 @@ def replace_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner
         os.symlink(f"/proc/self/fd/{number}".rstrip("/"), f"{staging}/dev/{name}")
     os.mkdir(staging + WORK_FOLDER)
     work = f"mode=0700,size={work_bytes},nr_inodes=8k,uid={owner},gid={owner}"
-    _mount_memory(staging + WORK_FOLDER, kernel.MS_NOEXEC | kernel.MS_NOATIME, work)
+    _mount_tmpfs(staging + WORK_FOLDER, kernel.MS_NOEXEC | kernel.MS_NOATIME, work)
     os.mkdir(staging + "/proc")
     _mount_proc(staging + "/proc")  # allowed to a user only while the old /proc is still visible
     os.mkdir(staging + "/old")
@@ -89,11 +89,11 @@ def replace_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner
     os.chdir("/")
     kernel.check_libc_result(kernel.libc.umount2(b"/old", kernel.MNT_DETACH), "unmount /old")
     os.rmdir("/old")
-    _mount_memory("/", kernel.MS_REMOUNT | kernel.MS_RDONLY, _ROOT_SIZE)
+    _mount_tmpfs("/", kernel.MS_REMOUNT | kernel.MS_RDONLY, _ROOT_SIZE)
     os.chdir(WORK_FOLDER)
 
 
-def _mount_memory(target: str, flags: int, options: str = "") -> None:
+def _mount_tmpfs(target: str, flags: int, options: str = "") -> None:
     """Mount a file system in memory, or change its flags; it allows neither privileged programs nor devices."""
     kernel.mount("lit_rl", target, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | flags, options)
 

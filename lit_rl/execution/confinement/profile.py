@@ -30,7 +30,7 @@ class ConfinementProfile(NamedTuple):
         folder: where the process works.
         user: the user that the process becomes, if it is root.
         rules: paths, each with what is allowed there (see ``landlock``); nothing is allowed elsewhere.
-        limits: resource limits, for ``limits.lower_limits``.
+        limits: resource limits, for ``limits.lower_rlimits``.
         system_calls: builds the system-call filter, given what it need not guard: whether the signals of a process
             reach only processes that are confined with it, and whether file rules cover truncation.
         alone: whether the process namespace holds no other process.
@@ -65,14 +65,14 @@ def confine(profile: ConfinementProfile) -> None:
     kernel.set_oom_score(1000)
     _give_up_privileges(profile)
     os.chdir(profile.folder)
-    limits.lower_limits(profile.limits)
+    limits.lower_rlimits(profile.limits)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     # What /proc shows of this process belongs to root from now on: a neighbour of the same user can open neither its
     # descriptors nor its memory. A process still opens its own.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     # Die with the process that started this one. Set again, because a change of user clears it.
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    version = _set_file_rules(profile)
+    version = _enforce_file_rules(profile)
     if _HAS_FILTERS:
         keeps_signals = profile.alone or version >= _SCOPED_SIGNALS
         profile.system_calls(keeps_signals, version >= _GUARDED_TRUNCATION).install()
@@ -86,7 +86,7 @@ def _give_up_privileges(profile: ConfinementProfile) -> None:
     One capability, reading past permissions, is kept if the interpreter lies in a folder that only root may enter.
     File rules and the filter still bound what can be read.
     """
-    kernel.empty_bounding_set()
+    kernel.clear_bounding_set()
     reads = False
     if os.geteuid() == 0:
         kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
@@ -95,7 +95,7 @@ def _give_up_privileges(profile: ConfinementProfile) -> None:
     kernel.set_capabilities(_CAP_DAC_READ_SEARCH if reads else 0)
 
 
-def _set_file_rules(profile: ConfinementProfile) -> int:
+def _enforce_file_rules(profile: ConfinementProfile) -> int:
     """Set the file rules; return the version of Landlock in force, 0 if there is none."""
     if profile.file_rules == "none":
         return 0
@@ -151,7 +151,7 @@ def _make_confinement_profile(
     settings: dict[str, Any], folder: str, user: int, readable: tuple[str, ...], own_tasks: bool
 ) -> ConfinementProfile:
     tier, executables = int(settings["tier"]), tuple(settings["executables"])
-    read = (*visible_files.stdlib_entries(), *visible_files.system_files(), *readable)
+    read = (*visible_files.stdlib_entries(), *visible_files.visible_system_files(), *readable)
     rules = [(path, landlock.READ) for path in read]
     rules += [(path, landlock.RUN) for path in executables]
     rules += [(path, landlock.DEVICE) for path in visible_files.DEVICES]

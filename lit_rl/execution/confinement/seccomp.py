@@ -163,7 +163,7 @@ _BUFFER_LENGTHS = (7, 8)  # what a buffer holds counts as memory of no process: 
 
 def zygote_seccomp_filter(processes: bool = False, truncation: bool = True) -> SeccompFilter:
     """Return the filter of a zygote: the lists of ``system_calls``, plus further calls that a zygote needs."""
-    blocks = _common_blocks()
+    blocks = _common_syscall_blocks()
     # Local pairs only, for asyncio.
     blocks["socketpair"] = bpf_allow_only_if(0, [1])
     blocks["setsockopt"] = bpf_allow_only_if(2, _SOCKET_OPTIONS, bpf_allow_unless(2, _BUFFER_LENGTHS, PRETEND))
@@ -171,7 +171,7 @@ def zygote_seccomp_filter(processes: bool = False, truncation: bool = True) -> S
     blocks["mmap"] = bpf_allow_unless(3, [_MAP_SHARED | _MAP_ANONYMOUS], mask=_MAP_SHARED | _MAP_ANONYMOUS)
     blocks["fallocate"] = bpf_allow_only_if(1, [0])  # other modes take disk beyond the longest file
     also = (*_ZYGOTE_ONLY, *_OWN_ONLY, "prctl", "execveat", *(_PROCESSES if processes else ()))
-    return SeccompFilter(_common_actions(also, truncation), blocks)
+    return SeccompFilter(_common_syscall_actions(also, truncation), blocks)
 
 
 def program_seccomp_filter(exec_descriptor: int | None = None, processes: bool = False) -> SeccompFilter:
@@ -211,7 +211,7 @@ def compiler_seccomp_filter(alone: bool, truncation: bool = True) -> SeccompFilt
             shared by many processes cannot tell which process ids are theirs.
         truncation: as for a zygote.
     """
-    blocks = _common_blocks()
+    blocks = _common_syscall_blocks()
     # By number, each of these calls could reach a process of the same user outside; 0 is the caller.
     for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):
         blocks[name] = bpf_allow_only_if(0, [0])
@@ -219,10 +219,10 @@ def compiler_seccomp_filter(alone: bool, truncation: bool = True) -> SeccompFilt
     blocks["execveat"] = bpf_return(UNKNOWN)
     blocks["ioctl"] = bpf_allow_only_if(1, _IOCTL, otherwise=NO_TERMINAL)  # cp copies by itself where it cannot clone
     also = (*BUILDING, *_PROCESSES, "prctl", *(("kill", "tkill", "tgkill") if alone else ()))
-    return SeccompFilter(_common_actions(also, truncation), blocks)
+    return SeccompFilter(_common_syscall_actions(also, truncation), blocks)
 
 
-def _common_blocks() -> dict[str, Block]:
+def _common_syscall_blocks() -> dict[str, Block]:
     # Older versions of Landlock let a file be truncated when it is opened for reading, without the right to write.
     truncating = _O_TRUNC | _O_ACCMODE
 
@@ -250,7 +250,7 @@ def _pretend_rlimits_set(argument: int) -> Block:
     return bpf_allow_unless(argument, [_RLIMIT_CPU, _RLIMIT_NPROC], PRETEND)
 
 
-def _common_actions(also: Iterable[str], truncation: bool) -> dict[str, int]:
+def _common_syscall_actions(also: Iterable[str], truncation: bool) -> dict[str, int]:
     """Return the action for each numbered call, by name; ``also`` is allowed besides the usual ones."""
     actions = dict.fromkeys(NUMBERS[MACHINE], REFUSE) | dict.fromkeys(UNSUPPORTED, NOT_SUPPORTED)
     actions |= dict.fromkeys((*ALLOWED, *FAKED, *also), ALLOW)

@@ -6,12 +6,12 @@ Numbers are the kernel's stable interface (``asm/unistd_64.h``, ``asm-generic/un
 from __future__ import annotations
 
 
-def _parse_names(text: str) -> tuple[str, ...]:
+def _split_syscall_names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
 # What computing, files in the work folder, threads and local pairs of sockets need.
-ALLOWED = _parse_names(
+ALLOWED = _split_syscall_names(
     """
     read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 open openat creat
     close close_range stat fstat lstat newfstatat statx statfs fstatfs poll ppoll select pselect6
@@ -34,7 +34,7 @@ ALLOWED = _parse_names(
 )
 
 # Pretended to succeed: copying files sets modes and times, and Landlock does not guard these.
-FAKED = _parse_names(
+FAKED = _split_syscall_names(
     """
     chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat
     """
@@ -42,7 +42,7 @@ FAKED = _parse_names(
 
 # What a build may do beyond a program: groups of processes, and what tools do to their own files. Without capabilities
 # a user id can only be set to what it is, and make does that for every child.
-BUILDING = _parse_names(
+BUILDING = _split_syscall_names(
     """
     setsid setpgid personality memfd_create sync syncfs setxattr lsetxattr fsetxattr splice tee vmsplice mlock munlock
     mknod mknodat setuid setgid setreuid setregid setresuid setresgid timer_create timer_settime timer_gettime
@@ -51,14 +51,14 @@ BUILDING = _parse_names(
 )
 
 # Reported as unsupported, as by a file system without attributes: Landlock does not guard reading them either.
-UNSUPPORTED = _parse_names("getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr")
+UNSUPPORTED = _split_syscall_names("getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr")
 
 
-def _parse_table(text: str) -> dict[str, int]:
+def _parse_syscall_numbers(text: str) -> dict[str, int]:
     return {name: int(number) for name, _, number in (pair.partition("=") for pair in text.split())}
 
 
-_X86_64 = _parse_table(
+_X86_64 = _parse_syscall_numbers(
     "getxattr=191 lgetxattr=192 fgetxattr=193 listxattr=194 llistxattr=195 flistxattr=196 "
     "read=0 write=1 readv=19 writev=20 pread64=17 pwrite64=18 preadv=295 pwritev=296 preadv2=327 "
     "pwritev2=328 open=2 openat=257 openat2=437 creat=85 close=3 close_range=436 stat=4 fstat=5 lstat=6 "
@@ -108,7 +108,7 @@ _X86_64 = _parse_table(
     "socketpair=53 prctl=157 ioctl=16 execveat=322"
 )
 
-_AARCH64 = _parse_table(
+_AARCH64 = _parse_syscall_numbers(
     "getxattr=8 lgetxattr=9 fgetxattr=10 listxattr=11 llistxattr=12 flistxattr=13 "
     "name_to_handle_at=264 open_by_handle_at=265 "
     "read=63 write=64 readv=65 writev=66 pread64=67 pwrite64=68 preadv=69 pwritev=70 preadv2=286 "

@@ -33,7 +33,7 @@ def stdlib_folder() -> str:
     return os.path.realpath(os.path.dirname(os.__file__))
 
 
-def system_files() -> list[str]:
+def visible_system_files() -> list[str]:
     """List libraries, locales and time zones one by one, because a rule for a folder cannot exclude a part of it."""
     beside = os.path.join(os.path.realpath(sys.base_exec_prefix), "lib")
     folders = {path for path in (*LIBRARY_FOLDERS, beside) if os.path.isdir(path) and not os.path.islink(path)}
@@ -73,15 +73,15 @@ def paths_without_hidden(paths: Iterable[str], hidden: Iterable[str]) -> list[st
     found, left = [], [os.path.realpath(path) for path in paths]
     while left:
         path = left.pop()
-        if any(is_inside(path, folder) for folder in hidden):
+        if any(is_path_inside(path, folder) for folder in hidden):
             continue
-        if not any(is_inside(folder, path) for folder in hidden):
+        if not any(is_path_inside(folder, path) for folder in hidden):
             found.append(path)
         elif os.access(path, os.R_OK):  # what links lead to has a rule of its own, or is not to be seen
             left += [entry.path for entry in os.scandir(path) if not entry.is_symlink()]
     return found
 
 
-def is_inside(path: str, folder: str) -> bool:
+def is_path_inside(path: str, folder: str) -> bool:
     """Return whether a path is a folder or lies in it; both without links."""
     return os.path.commonpath((path, folder)) == folder

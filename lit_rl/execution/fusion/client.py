@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from lit_rl.errors import UsageError
 from lit_rl.execution.fusion.judges import RemoteRun, remote_judge_of
-from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict, require_program
+from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict, require_program_and_check
 from lit_rl.execution.wire.bounded_json import NotPlain, parse_bounded_json
 from lit_rl.execution.worker import SandboxError
 
@@ -82,7 +82,7 @@ class SandboxFusionClient(ProgramRunner):
         self._num_tries = num_tries
         self._request_seconds = request_seconds
         self._concurrency = concurrency
-        self._pool = self._new_pool()
+        self._pool = self._make_thread_pool()
         self._pending = threading.BoundedSemaphore(4 * concurrency)
         self._closing = threading.Event()
 
@@ -91,7 +91,7 @@ class SandboxFusionClient(ProgramRunner):
 
         The future raises ``SandboxError`` if the server fails to run a known good program.
         """
-        require_program(program, check)
+        require_program_and_check(program, check)
         judge = partial(remote_judge_of(check), self._run_remotely, program)
         self._pending.acquire()
         try:
@@ -110,9 +110,9 @@ class SandboxFusionClient(ProgramRunner):
     def reopen(self) -> None:
         if self._closing.is_set():
             self._closing.clear()
-            self._pool = self._new_pool()
+            self._pool = self._make_thread_pool()
 
-    def _new_pool(self) -> ThreadPoolExecutor:
+    def _make_thread_pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._concurrency, thread_name_prefix="sandbox-fusion")
 
     def _judge_or_report(self, judge: Callable[[], Outcome]) -> Outcome:
@@ -168,7 +168,7 @@ def post_json(url: str, content: dict[str, Any], seconds: float) -> dict[str, An
     """Send JSON and return the JSON of the answer, over a connection that this thread keeps."""
     body = json.dumps(content).encode()
     parts = urlsplit(url)
-    connection = _open_connection(parts.scheme, parts.netloc, seconds)
+    connection = _connection_of_thread(parts.scheme, parts.netloc, seconds)
     try:
         connection.request("POST", parts.path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
@@ -185,7 +185,7 @@ def post_json(url: str, content: dict[str, Any], seconds: float) -> dict[str, An
             return answer
     connection.close()
     fault = f"HTTP {response.status} in place of a JSON object with status 200"
-    raise ServerFailure(fault, _retry_seconds(response.getheader("Retry-After")))
+    raise ServerFailure(fault, _parse_retry_after(response.getheader("Retry-After")))
 
 
 def parse_run_answer(answer: dict[str, Any]) -> RemoteRun:
@@ -194,15 +194,15 @@ def parse_run_answer(answer: dict[str, Any]) -> RemoteRun:
     compiling, running = answer.get("compile_result"), answer.get("run_result")
     if status in ("Success", "Failed"):
         if isinstance(compiling, dict) and compiling.get("status") != "Finished":
-            return _parse_result(compiling, Verdict.TIMED_OUT)
+            return _parse_run_result(compiling, Verdict.TIMED_OUT)
         if isinstance(compiling, dict) and compiling.get("return_code"):
-            return _parse_result(compiling, None)._replace(verdict=Verdict.SYNTAX_ERROR)
+            return _parse_run_result(compiling, None)._replace(verdict=Verdict.SYNTAX_ERROR)
         if isinstance(running, dict):
-            return _parse_result(running, None)
+            return _parse_run_result(running, None)
     raise ServerFailure(f"no result, status {status!r}: {str(answer.get('message'))[:300]}")
 
 
-def _parse_result(result: dict[str, Any], late: Verdict | None) -> RemoteRun:
+def _parse_run_result(result: dict[str, Any], late: Verdict | None) -> RemoteRun:
     stdout, stderr = result.get("stdout") or "", result.get("stderr") or ""
     seconds = result.get("execution_time") or 0.0
     status, code = result.get("status"), result.get("return_code")
@@ -228,7 +228,7 @@ def _verdict_of_stderr(stderr: str) -> Verdict:
     return Verdict.EXCEPTION
 
 
-def _open_connection(scheme: str, address: str, seconds: float) -> http.client.HTTPConnection:
+def _connection_of_thread(scheme: str, address: str, seconds: float) -> http.client.HTTPConnection:
     kept: dict[str, http.client.HTTPConnection] = _connections.__dict__.setdefault("kept", {})
     if address not in kept:
         kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
@@ -240,7 +240,7 @@ def _open_connection(scheme: str, address: str, seconds: float) -> http.client.H
     return connection
 
 
-def _retry_seconds(header: str | None) -> float | None:
+def _parse_retry_after(header: str | None) -> float | None:
     try:
         return min(60.0, max(0.0, float(header))) if header else None
     except ValueError:

@@ -17,7 +17,7 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import Call
-from lit_rl.execution.judging.calls import CallAnswers, assert_plan_of, calls_of, refuse_object
+from lit_rl.execution.judging.calls import CallAnswers, assert_plan_of, case_calls, refuse_object
 from lit_rl.execution.judging.stdio import Expected, judge_cases, same_output
 from lit_rl.execution.judging.verdicts import with_error_details
 from lit_rl.execution.wire import plain
@@ -81,7 +81,7 @@ def _say(text):
 _describe = _module.describe_exception
 _module.describe_exception = lambda error: {{**_describe(error), "message": ""}}
 _module._line = _say
-_module._make_calls(json.loads(sys.stdin.read()))
+_module._run_calls_job(json.loads(sys.stdin.read()))
 os._exit(0)
 """
 
@@ -95,10 +95,10 @@ def remote_judge_of(check: Check) -> RemoteJudge:
 
 
 def _make_stdio_judge(check: StdioTests) -> RemoteJudge:
-    return lambda run, program: judge_cases(check, partial(_judge_case, run, program, check))
+    return lambda run, program: judge_cases(check, partial(_judge_remote_case, run, program, check))
 
 
-def _judge_case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
+def _judge_remote_case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
     ran = run(program, check.language, stdin, check.timeout_seconds)
     verdict = ran.verdict
     if verdict is Verdict.SYNTAX_ERROR and check.language == "python" and not _is_no_python(run, program):
@@ -117,10 +117,10 @@ def _judge_case(run: Run, program: str, check: StdioTests, stdin: str, expected:
 
 
 def _make_calls_judge(check: CallTests) -> RemoteJudge:
-    calls = calls_of(check)
+    calls = case_calls(check)
 
     def judge(run: Run, program: str) -> Outcome:
-        seconds = check.timeout_seconds * check.num_limits
+        seconds = check.timeout_seconds * check.cpu_limit_factor
         answers, ran = _run_calls_remotely(run, program, calls, seconds, check.in_place)
         return _outcome_of_remote_calls(
             answers, answers.verdicts_of_calls(check), [(index,) for index in range(len(calls))], ran
@@ -162,7 +162,7 @@ def _unsupported_reason(check: Check) -> str:
     elif isinstance(check, CallTests):
         if check.language != "python":
             return f"the server cannot make calls in {check.language}"
-        length = _answer_length(expected for _, expected in check.cases)
+        length = _size_of_expected_answers(expected for _, expected in check.cases)
     elif isinstance(check, AssertTests):
         for option in ("in_place", "allow_objects"):
             if getattr(check, option):
@@ -170,13 +170,13 @@ def _unsupported_reason(check: Check) -> str:
         plan = assert_plan_of(check)
         if plan is None:
             return "these tests do more than compare results of literal calls"
-        length = _answer_length(assertion.wanted_literal() for assertion in plan.assertions)
+        length = _size_of_expected_answers(assertion.wanted_literal() for assertion in plan.assertions)
     else:
         return f"{type(check).__name__} cannot be judged by a server"
     return f"the server cannot return the expected {length} bytes of answers" if length > _MAX_ANSWER_LENGTH else ""
 
 
-def _answer_length(expected: Iterable[Any]) -> int:
+def _size_of_expected_answers(expected: Iterable[Any]) -> int:
     return sum(len(plain.dumps(value)) + 1 for value in expected)
 
 
@@ -184,11 +184,15 @@ def _run_calls_remotely(
     run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
 ) -> tuple[CallAnswers, RemoteRun]:
     trees = [
-        (call.name, plain.to_tree(list(call.args), refuse_object), plain.to_tree(dict(call.kwargs), refuse_object))
+        (
+            call.name,
+            plain.to_json_tree(list(call.args), refuse_object),
+            plain.to_json_tree(dict(call.kwargs), refuse_object),
+        )
         for call in calls
     ]
     given = json.dumps({"source": program, "calls": trees, "in_place": in_place})
-    ran = run(_shim_source(), "python", given, seconds)
+    ran = run(_calls_shim_source(), "python", given, seconds)
     content = ran.stdout[: _MAX_ANSWER_LENGTH + 1001].encode("utf-8", "surrogatepass")
     ended = ran.verdict
     if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > _MAX_ANSWER_LENGTH + 1000:
@@ -197,7 +201,7 @@ def _run_calls_remotely(
 
 
 @lru_cache(maxsize=1)
-def _shim_source() -> str:
+def _calls_shim_source() -> str:
     folder = Path(__file__).parent.parent
     modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
     return _SHIM.format(modules=modules, longest=_MAX_ANSWER_LENGTH)

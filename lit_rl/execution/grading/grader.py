@@ -59,7 +59,7 @@ def grade(job: dict[str, Any]) -> int:
     reseed_random(job["seed"])  # from a stream of its own, the program could tell what tests draw
     code = marshal.loads(job["code"])
     install_code_guard(code, job["texts"], lambda: program.is_used, program.mark_program_disbelieved)
-    results.send_once(run_tests(job, code, program, results))
+    results.send_result_once(run_tests(job, code, program, results))
     return STATUSES[results.kind]
 
 
@@ -81,7 +81,7 @@ def rehearse_tests(job: dict[str, Any]) -> int:
         message = "the tests neither used the program nor asserted anything of it"
     except BaseException as error:
         line = innermost_line_in(error, "<test>") or progress.line
-        message = f"{_type_and_message(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
+        message = f"{_error_summary(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
         passes = isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES
     result.send("\n" + json.dumps({"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]}))
     return STATUSES["faulty"]
@@ -141,7 +141,7 @@ class ReportingTestRunner(_TestRunner):
         self.kinds: dict[str, Any] = {}
         self.evidence: set[int] = set()
 
-    def test_callbacks(self) -> dict[str, Callable[..., None]]:
+    def callbacks_for_tests(self) -> dict[str, Callable[..., None]]:
         """Return the functions that the tests call, see ``TestList.continue_after_failures``."""
         return {
             PASSED: self._record_evidence,
@@ -193,9 +193,9 @@ class ReportingTestRunner(_TestRunner):
                 RAISED_TEST if raised or (self._is_unset and isinstance(error, NameError)) else FAILED_TEST
             )
         self._is_unset = raised and not is_test
-        self.send_once(found)
+        self.send_result_once(found)
 
-    def send_once(self, found: dict[str, Any]) -> None:
+    def send_result_once(self, found: dict[str, Any]) -> None:
         if self.kind:
             return
         if self._program.ended:  # whatever the tests made of it
@@ -268,10 +268,10 @@ def _run_test_function(function: Callable[..., Any], namespace: dict[str, Any], 
     for given in _pytest_argument_sets(function):
         if "candidate" in namespace and wanted is not None and wanted.default is wanted.empty:
             given = {"candidate": namespace["candidate"], **given}
-        progress.attempt(partial(_run_once, function, given))
+        progress.attempt(partial(_call_or_await, function, given))
 
 
-def _run_once(function: Callable[..., Any], given: dict[str, Any]) -> None:
+def _call_or_await(function: Callable[..., Any], given: dict[str, Any]) -> None:
     result = function(**given)
     if inspect.iscoroutine(result):
         import asyncio
@@ -298,7 +298,7 @@ def run_tests(
     try:
         results.kinds = program.request_name_kinds(frozenset((*job["names"], *job["modules"])))
         namespace = tests_namespace(job, results.kinds, program)
-        namespace |= results.test_callbacks()
+        namespace |= results.callbacks_for_tests()
         results.run(job, code, namespace)
         if missed := results.missed_name_error():
             raise missed
@@ -318,7 +318,7 @@ def _classify_failure(
 ) -> dict[str, Any]:
     """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused."""
     line = innermost_line_in(error, "<test>")
-    found: dict[str, Any] = {"message": _type_and_message(error)} | ({} if line is None else {"line": line})
+    found: dict[str, Any] = {"message": _error_summary(error)} | ({} if line is None else {"line": line})
     for cause in _exception_chain(error):
         known = next((description for raised, description in program.errors if raised is cause), None)
         if known is not None:
@@ -332,7 +332,7 @@ def _classify_failure(
     return {**found, "kind": "error"}
 
 
-def _type_and_message(error: BaseException) -> str:
+def _error_summary(error: BaseException) -> str:
     return f"{type(error).__name__}: {describe_exception(error)['message']}"[:500]
 
 

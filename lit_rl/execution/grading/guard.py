@@ -65,9 +65,9 @@ def install_code_guard(
         if event == "pickle.find_class":
             return arguments[:2] not in _DATA_CLASSES
         if event == "import":
-            return _is_inside(folder, arguments[1])
+            return _is_in_folder(folder, arguments[1])
         if caller in _GENERATING:
-            return isinstance(arguments[0], CodeType) and _is_inside(folder, arguments[0].co_filename)
+            return isinstance(arguments[0], CodeType) and _is_in_folder(folder, arguments[0].co_filename)
         if not isinstance(arguments[0], CodeType):
             return True
         return not (is_own(arguments[0]) or _is_call_free_code(arguments[0])) and (
@@ -87,7 +87,7 @@ def install_code_guard(
 _WATCHED = frozenset(("code.__new__", "exec", "function.__new__", "import", "marshal.loads", "pickle.find_class"))
 
 
-def _is_inside(folder: str, path: str | None) -> bool:
+def _is_in_folder(folder: str, path: str | None) -> bool:
     """Return whether a file lies in the work folder, where a program may have put it; ``<string>`` is no file."""
     return path is not None and not path.startswith("<") and os.path.abspath(path).startswith(folder)
 

@@ -26,13 +26,13 @@ def tests_namespace(job: dict[str, Any], kinds: dict[str, Any], program: TestsRp
     namespace: dict[str, Any] = {"__name__": "__main__", STOPPED: ReplacedStopIteration}
     for name in job["names"]:
         if name in kinds:
-            _bind_name(namespace, name, kinds, program)
+            _bind_program_name(namespace, name, kinds, program)
     for name, (module, attributes) in job["modules"].items():
         found = module_meant_by_name(name, module, attributes)
         if found is not None:
             namespace[name] = found
         elif name in kinds:
-            _bind_name(namespace, name, kinds, program)
+            _bind_program_name(namespace, name, kinds, program)
     entry_point = job["entry_point"]
     if entry_point is not None:
         found = namespace.get(entry_point)
@@ -42,10 +42,10 @@ def tests_namespace(job: dict[str, Any], kinds: dict[str, Any], program: TestsRp
     absent = {*job["names"], *job["modules"]} - namespace.keys()
     # Only capitalised names: tests that call what they take for a function have not named a class.
     program.named.update(value for key, value in namespace.items() if key[:1].isupper() and isinstance(value, type))
-    return _Globals(namespace, absent, program) if absent else namespace
+    return _TestGlobals(namespace, absent, program) if absent else namespace
 
 
-class _Globals(dict[str, Any]):
+class _TestGlobals(dict[str, Any]):
     """Globals of tests, which record the last name that tests look up and the program does not define."""
 
     def __init__(self, content: dict[str, Any], absent: set[str], program: TestsRpcLink) -> None:
@@ -58,7 +58,7 @@ class _Globals(dict[str, Any]):
         raise KeyError(name)
 
 
-def _bind_name(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: TestsRpcLink) -> None:
+def _bind_program_name(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: TestsRpcLink) -> None:
     kind = kinds[name]
     try:
         if kind[0] == "function":

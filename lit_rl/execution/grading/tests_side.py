@@ -148,7 +148,7 @@ class TestsRpcLink(RpcLink):
         self, target: int | str, name: str, *, is_async: bool = False, doc: Any = None
     ) -> Callable[..., Any]:
         """Make a stand-in for a function of the program, given by number, or found by name at each call."""
-        if not isinstance(target, str) and (type(target) is not int or target < 0 or self.held.is_mine(target)):
+        if not isinstance(target, str) and (type(target) is not int or target < 0 or self.held.is_own_number(target)):
             raise BadMessage("the number names no object of the program")
         operation = "call" if isinstance(target, str) else "__call__"
 
@@ -227,13 +227,13 @@ class TestsRpcLink(RpcLink):
         is_hidden = operation in _NAMED and (not args or not isinstance(args[0], str) or args[0].startswith("_"))
         if is_callable_only or is_hidden:
             raise AttributeError(f"{type(target).__name__} object of the tests has no attribute {args[:1]}")
-        if self._is_harmful(operation, target, args, kwargs):
+        if self._changes_behaviour(operation, target, args, kwargs):
             raise TypeError(
                 f"the program may not use {operation} on a {type(target).__name__} that belongs to the tests"
             )
         return operate_on(target, operation, args, kwargs)
 
-    def _is_harmful(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _changes_behaviour(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Return whether the program would change how the tests' objects behave, and not only their values."""
         changes = operation in ("setattr", "delattr")
         if isinstance(target, type):

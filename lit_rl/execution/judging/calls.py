@@ -41,7 +41,7 @@ def judge_asserts(client: ZygoteClient, program: str, check: AssertTests) -> Out
     if plan is None:
         return judge_with_grader(client, program, check)
     try:
-        return judge_plan(client, program, check, plan) or judge_with_grader(client, program, check)
+        return judge_by_plan(client, program, check, plan) or judge_with_grader(client, program, check)
     except FaultyCheck as fault:  # found by a grader, which only the program made necessary
         return Outcome(Verdict.WRONG_ANSWER, stderr=str(fault))
 
@@ -51,7 +51,7 @@ def assert_plan_of(check: AssertTests) -> AssertPlan | None:
     return None if check.in_place or check.allow_objects else plan_asserts(check.test, check.entry_point)
 
 
-def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: AssertPlan) -> Outcome | None:
+def judge_by_plan(client: ZygoteClient, program: str, check: AssertTests, plan: AssertPlan) -> Outcome | None:
     """Make the calls of a plan in the program's process, and its comparisons here.
 
     Returns:
@@ -61,10 +61,10 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
     with _make_child_files(program, plan.calls) as child:
         report = client.run([child], check.timeout_seconds)
         answers = _read_answers(client, program, child, report, len(plan.calls))
-        if answers.compares_large(plan):
+        if answers.compares_long_answers(plan):
             return None
         cases = answers.verdicts_of_plan(plan)
-        if answers.failed_over_an_object(plan, cases):
+        if answers.failed_on_program_object(plan, cases):
             return None
         outcome = _outcome_of_calls(answers, cases, [one.calls for one in plan.assertions], child, report)
         failed = None if outcome.passed else failed_assert(answers, cases, plan, check.test)
@@ -75,16 +75,16 @@ def judge_python_calls(client: ZygoteClient, program: str, check: CallTests) -> 
     """Make one call per case, in order, in one process; compare the values here."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
-    calls = calls_of(check)
+    calls = case_calls(check)
     with _make_child_files(program, calls, check.in_place) as child:
-        report = client.run([child], check.timeout_seconds, check.num_limits)
+        report = client.run([child], check.timeout_seconds, check.cpu_limit_factor)
         answers = _read_answers(client, program, child, report, len(calls))
         cases = answers.verdicts_of_calls(check)
         outcome = _outcome_of_calls(answers, cases, [(index,) for index in range(len(calls))], child, report)
         return outcome if outcome.passed else replace(outcome, failed_case=failed_call(answers, cases, calls, check))
 
 
-def calls_of(check: CallTests) -> list[Call]:
+def case_calls(check: CallTests) -> list[Call]:
     """Return the calls that a program is asked to make, one per case."""
     return [Call(check.entry_point, args, {}) for args, _ in check.cases]
 
@@ -93,22 +93,24 @@ def _make_child_files(program: str, calls: Sequence[Call], in_place: bool = Fals
     packed: list[Any] = []
     for call in calls:
         args, kwargs = list(call.args), dict(call.kwargs)
-        if _can_marshal(args) and _can_marshal(kwargs):
+        if _survives_marshal(args) and _survives_marshal(kwargs):
             packed.append(marshal.dumps((call.name, args, kwargs)))
         else:
-            packed.append((call.name, plain.to_tree(args, refuse_object), plain.to_tree(kwargs, refuse_object)))
+            packed.append(
+                (call.name, plain.to_json_tree(args, refuse_object), plain.to_json_tree(kwargs, refuse_object))
+            )
     return ChildFiles({"mode": "calls", "source": program, "calls": packed, "in_place": in_place})
 
 
-def _can_marshal(value: Any) -> bool:
+def _survives_marshal(value: Any) -> bool:
     """Return whether marshal preserves a value; marshal turns an array into bytes, and loses the order of a set."""
     kind = type(value)
     if kind is dict:
-        return _can_marshal(list(value)) and _can_marshal(list(value.values()))
+        return _survives_marshal(list(value)) and _survives_marshal(list(value.values()))
     if kind is not list and kind is not tuple:
         return kind in _MARSHALLED
     kinds = set(map(type, value))
-    return kinds <= _MARSHALLED or (kinds <= _MARSHALLED_DEEP and all(map(_can_marshal, value)))
+    return kinds <= _MARSHALLED or (kinds <= _MARSHALLED_DEEP and all(map(_survives_marshal, value)))
 
 
 def refuse_object(value: Any) -> list[Any]:
@@ -166,12 +168,12 @@ class CallAnswers:
     def value(self, index: int, expected: Any = None) -> Any:
         try:
             line = self._lines[index + 1]
-            return self._read(line) if self._read else plain.loads(line, beside_large=_may_hold_large(expected))
+            return self._read(line) if self._read else plain.loads(line, beside_large=_is_slow_to_compare(expected))
         except plain.NotCarried as error:
             self._refused[index] = error
             raise
 
-    def compares_large(self, plan: AssertPlan) -> bool:
+    def compares_long_answers(self, plan: AssertPlan) -> bool:
         """Return whether an assert compares long answers with each other, which can be slow and is a grader's work."""
         compared = (assertion.calls for assertion in plan.assertions if len(assertion.calls) > 1)
         return any(
@@ -203,14 +205,14 @@ class CallAnswers:
         """Return the index of the first case that did not pass; ``None`` if the start or all cases together failed."""
         if not self._lines or self.start_error or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return None
-        return _first_failing(cases)
+        return _first_failed_index(cases)
 
     def verdict_if_missing(self, index: int) -> Verdict | None:
         """Return the verdict that explains a missing value; ``None`` if the value was returned."""
         if self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return self._ended
         if self.start_error:
-            return self._verdict_of_start
+            return self._verdict_of_failed_start
         if error := self._exception_of_call(index):
             return self._judge_error({**error, "stage": "run"})
         if index + 1 in self._lines:
@@ -218,7 +220,7 @@ class CallAnswers:
         return self._ended or Verdict.EXCEPTION
 
     @cached_property
-    def _verdict_of_start(self) -> Verdict | None:
+    def _verdict_of_failed_start(self) -> Verdict | None:
         """The verdict on a program that ended before the first call, determined once for all calls."""
         return self._judge_error(self.start_error) if self.start_error else None
 
@@ -233,7 +235,7 @@ class CallAnswers:
             for bad, one in zip(missing, plan.assertions, strict=True)
         ]
 
-    def failed_over_an_object(self, plan: AssertPlan, cases: Sequence[Verdict]) -> bool:
+    def failed_on_program_object(self, plan: AssertPlan, cases: Sequence[Verdict]) -> bool:
         """Return whether the first failed assert compared something other than plain data."""
         for assertion, verdict in zip(plan.assertions, cases, strict=True):
             if verdict is Verdict.WRONG_ANSWER:
@@ -260,17 +262,17 @@ class CallAnswers:
         self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]
     ) -> tuple[Verdict, Description | None]:
         """Return the verdict of the first case that did not pass, and the exception that explains the verdict."""
-        bad = _first_failing(cases)
+        bad = _first_failed_index(cases)
         if bad is None:
             return Verdict.PASSED, None
         return cases[bad], next(filter(None, map(self.error, calls[bad])), self.start_error)
 
 
-def _first_failing(cases: Sequence[Verdict]) -> int | None:
+def _first_failed_index(cases: Sequence[Verdict]) -> int | None:
     return next((index for index, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
 
 
-def _may_hold_large(expected: Any) -> bool:
+def _is_slow_to_compare(expected: Any) -> bool:
     """Return whether an expected value is as long as an int that is slow to compare with values of some types."""
     try:
         return len(marshal.dumps(expected)) > plain.DIGITS_BESIDE_OTHERS // 2

@@ -61,7 +61,7 @@ class CheckerRunner:
         """
         for number, (stdin, accepted) in enumerate(check.cases, 1):
             for answer in _accepted_texts(accepted):
-                found = self._points_or_refusal(check, stdin, answer)
+                found = self._points_of_expected_output(check, stdin, answer)
                 if isinstance(found, str):
                     raise FaultyCheck(f"the checker does not accept the expected output of case {number}: {found}")
 
@@ -69,13 +69,13 @@ class CheckerRunner:
         """Return the ruling on what a program printed; its points are the share of the expected output's points."""
         rulings = []
         for answer in _accepted_texts(accepted):
-            full = self._points_or_refusal(check, stdin, answer)
+            full = self._points_of_expected_output(check, stdin, answer)
             ruling = self._run_checker(check, stdin, printed, answer)
             share = min(1.0, ruling.points / full) if isinstance(full, float) else 0.0
             rulings.append(ruling._replace(points=share))
         return max(rulings, key=lambda ruling: ruling.points)
 
-    def _points_or_refusal(self, check: StdioTests, stdin: str, answer: str) -> float | str:
+    def _points_of_expected_output(self, check: StdioTests, stdin: str, answer: str) -> float | str:
         key = hashlib.sha256(repr((check.checker, stdin, answer)).encode("utf-8", "surrogatepass")).digest()
         if key not in self._rehearsed:
             found = self._judge_expected_output(check, stdin, answer)

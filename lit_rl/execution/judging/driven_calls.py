@@ -14,7 +14,7 @@ from typing import Any
 
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.calls import CallAnswers, calls_of, failed_call, judge_python_calls
+from lit_rl.execution.judging.calls import CallAnswers, case_calls, failed_call, judge_python_calls
 from lit_rl.execution.judging.compiling import Files, require_toolchain
 from lit_rl.execution.judging.runtimes import (
     blank_comments_and_strings,
@@ -22,11 +22,11 @@ from lit_rl.execution.judging.runtimes import (
     build_program,
     driver_source,
     embed_rust_program,
-    outcome_of_end,
+    outcome_of_exit,
     rename_go_main,
     run_built_program,
     source_for_compiler,
-    verdict_of_end,
+    verdict_of_exit,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -61,7 +61,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         if not _c_pointer_declaration(source, check):
             message = f"the program declares no {check.entry_point} whose types are only numbers, bool, char and char *"
             return Outcome(Verdict.SYNTAX_ERROR, stderr=message)
-    built = build_program(client, _source_files(source, check), language, beside=language == "c")
+    built = build_program(client, _program_and_driver_files(source, check), language, beside=language == "c")
     if built.verdict is not None:
         return build_failure_outcome(built)
     # Drivers that parse JSON themselves get no escaped letters.
@@ -72,28 +72,28 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         built.binary,
         check.timeout_seconds,
         "\n".join([_driver_header_line(source, check), *lines]).encode(),
-        check.num_limits,
+        check.cpu_limit_factor,
         answers=True,
         command=spec.calls,
         driver=driver_source(_DRIVERS[language]),
     ) as run:
         _, child, report = run
-        ended = verdict_of_end(client, language, built.binary, run)
+        ended = verdict_of_exit(client, language, built.binary, run)
         answers = CallAnswers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _parse_answer)
         wanted = replace(check, cases=tuple((args, json.loads(json.dumps(expected))) for args, expected in check.cases))
         cases = answers.verdicts_of_calls(wanted)
         verdict, error = answers.verdict_and_error(cases, [(index,) for index in range(len(cases))])
-        outcome = outcome_of_end(verdict, language, source, child, report, cases)
+        outcome = outcome_of_exit(verdict, language, source, child, report, cases)
         if outcome.passed:
             return outcome
         if error is not None and error["types"]:
             outcome = with_error_details(outcome, error)
         elif verdict is Verdict.EXCEPTION and error is None and outcome.exception_type is None:
             outcome = replace(outcome, exception_type="SystemExit")  # it ended without a message
-        return replace(outcome, failed_case=failed_call(answers, cases, calls_of(check), check))
+        return replace(outcome, failed_case=failed_call(answers, cases, case_calls(check), check))
 
 
-def _source_files(source: str, check: CallTests) -> Files:
+def _program_and_driver_files(source: str, check: CallTests) -> Files:
     """Return the program, and its driver if the driver is compiled with it; the root comes first."""
     file, language = LANGUAGES[check.language].file, check.language
     if language == "go":
@@ -156,15 +156,15 @@ def _go_type_arguments(source: str, check: CallTests) -> str:
         else:
             bind(kind, [args[index] for args, _ in check.cases if index < len(args)])
     usable = [name for name in bound if bound[name] or "~" not in found[1]]  # others follow from a constraint
-    return f"[{', '.join(_go_type(bound[name]) for name in usable)}]"
+    return f"[{', '.join(_go_type_of_values(bound[name]) for name in usable)}]"
 
 
-def _go_type(values: list[Any]) -> str:
+def _go_type_of_values(values: list[Any]) -> str:
     kinds = set(map(type, values))
     if kinds and kinds <= {list, tuple}:
-        return "[]" + _go_type([item for value in values for item in value])
+        return "[]" + _go_type_of_values([item for value in values for item in value])
     if kinds == {dict}:
-        return "map[string]" + _go_type([item for value in values for item in value.values()])
+        return "map[string]" + _go_type_of_values([item for value in values for item in value.values()])
     names: dict[str, set[type]] = {"int": {int}, "float64": {int, float}, "string": {str}, "bool": {bool}}
     return next((name for name, held in names.items() if kinds <= held), "any")
 

@@ -15,14 +15,14 @@ from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import FAILED_TEST, HELD_TEST, RAISED_TEST, STATUSES
 from lit_rl.execution.grading.names import REHEARSED
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
-from lit_rl.execution.judging.asserts.evidence import statements
+from lit_rl.execution.judging.asserts.evidence import walk_statements
 from lit_rl.execution.judging.asserts.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.supervising.child_files import ChildFiles, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import describe_exit, outcome_of_child, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.program_messages import parse_grader_result
-from lit_rl.execution.wire.value_text import lines_of, shorten_text
+from lit_rl.execution.wire.value_text import shorten_text, source_excerpt
 
 _Result = dict[str, Any] | None
 _CASES = {HELD_TEST: Verdict.PASSED, FAILED_TEST: Verdict.WRONG_ANSWER, RAISED_TEST: Verdict.EXCEPTION}
@@ -162,7 +162,7 @@ def _outcome_of_tests(
         verdict = verdict_of_error(client, program, error, status)
     outcome = outcome_of_child(verdict, _verdicts_of_letters(letters, verdict), served, report, error)
     if verdict is not Verdict.PASSED and result is not None and result["line"] is not None:
-        source, asks_once = _statement_at(check.test, check.entry_point, result["line"])
+        source, asks_once = _statement_at_line(check.test, check.entry_point, result["line"])
         actual = shorten_text(result["actual"]) if asks_once else ""
         outcome = replace(outcome, failed_case=FailedCase(result["number"], source, actual=actual, kind="assert"))
     return replace(outcome, stderr=outcome.stderr + added)
@@ -178,15 +178,17 @@ def _verdicts_of_letters(letters: bytes, verdict: Verdict) -> list[Verdict]:
 
 
 @lru_cache(maxsize=512)
-def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, bool]:
+def _statement_at_line(test: str, entry_point: str | None, line: int) -> tuple[str, bool]:
     """Return the source of the innermost statement at a line, and whether the statement calls the program just once."""
     if len(test) > _MAX_PARSED_LENGTH:
-        return lines_of(test, line, line), False
-    around = [node for node in statements(ast.parse(test)) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+        return source_excerpt(test, line, line), False
+    around = [
+        node for node in walk_statements(ast.parse(test)) if node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
     found = min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno, default=None)
     if found is None or hasattr(found, "body"):  # of a block, show only the line of its condition
-        return lines_of(test, line, line), False
-    source = lines_of(test, found.lineno, found.end_lineno or found.lineno)
+        return source_excerpt(test, line, line), False
+    source = source_excerpt(test, found.lineno, found.end_lineno or found.lineno)
     return source, _asks_program_once(found, {*prepare_tests(test, entry_point).names, "candidate"})
 
 

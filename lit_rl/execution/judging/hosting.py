@@ -23,7 +23,7 @@ from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.calls import refuse_object
 from lit_rl.execution.judging.supervising.child_files import ChildFiles
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
+from lit_rl.execution.judging.supervising.own_limits import SupervisorTooSlow, limit_cpu_seconds
 from lit_rl.execution.judging.verdicts import describe_exit, outcome_of_child, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, describe_not_carried
@@ -33,7 +33,7 @@ from lit_rl.execution.wire.program_messages import (
     MAX_MESSAGE_LENGTH,
     Description,
     HostedCall,
-    HostedEnd,
+    HostedProgramEnd,
     parse_hosted_message,
 )
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, STOPPED
@@ -50,7 +50,7 @@ class Host(Protocol):
         """Answer one call with plain data, or raise an exception, which the program then gets."""
 
 
-class HostedRun(NamedTuple):
+class HostedResult(NamedTuple):
     """Result of a program that ran with a host.
 
     Args:
@@ -72,7 +72,7 @@ def run_hosted(
     entry_point: str,
     timeout_seconds: float,
     max_calls: int = 10_000,
-) -> HostedRun:
+) -> HostedResult:
     """Run a program, and its argument-less function ``entry_point``, with the functions of ``host``.
 
     In the program, ``time.sleep`` returns immediately. CPU seconds count for the program and the host together. At the
@@ -84,12 +84,14 @@ def run_hosted(
         ours.setblocking(False)
         client.start([child], timeout_seconds)
         child.close_channel()  # so that the end of the program is the end of the stream
-        session = _Session(client, program, host, Channel(ours.fileno(), MAX_CALL_LENGTH), timeout_seconds, max_calls)
+        session = _HostSession(
+            client, program, host, Channel(ours.fileno(), MAX_CALL_LENGTH), timeout_seconds, max_calls
+        )
         report = session.serve()
         return session.result(client, child, report)
 
 
-class _Session:
+class _HostSession:
     """Session that answers calls until the program's process ends; it never waits for the program alone.
 
     Until an answer is sent completely, nothing is read: a program that does not read its answers has to wait itself.
@@ -123,14 +125,14 @@ class _Session:
         """Read or write what the channel is ready for, on the program's time; return whether anything was done."""
         began = time.thread_time()
         try:
-            with cpu_limit(self._seconds_left):
-                return self._exchange()
+            with limit_cpu_seconds(self._seconds_left):
+                return self._exchange_message()
         except (LineTooLong, plain.NotPlain) as error:
             self._refused = error if isinstance(error, plain.NotCarried) else None
             self._stop_program(is_limit=False)
         except ChannelClosed:
             self._listening = False
-        except ReadsTooLong:
+        except SupervisorTooSlow:
             self._seconds_left = 0.0
         finally:
             spent = time.thread_time() - began
@@ -140,7 +142,7 @@ class _Session:
                 self._stop_program(OUT_OF_CPU)
         return True
 
-    def _exchange(self) -> bool:
+    def _exchange_message(self) -> bool:
         if self._channel.unsent:
             self._channel.flush()
             return True
@@ -165,7 +167,7 @@ class _Session:
         if self._num_bytes > _MAX_BYTES:
             raise LineTooLong(f"calls of more than {_MAX_BYTES} bytes together")
         message = parse_hosted_message(line)
-        if isinstance(message, HostedEnd):
+        if isinstance(message, HostedProgramEnd):
             self._ended, self._error = True, message.error
             return
         self._num_calls += 1
@@ -179,12 +181,12 @@ class _Session:
             raise plain.NotPlain(f"a call of {call.name[:100]!r}, which the host does not have")
         try:
             value = self._host.call(*call)
-            return json.dumps(["value", plain.to_tree(value, refuse_object)])
+            return json.dumps(["value", plain.to_json_tree(value, refuse_object)])
         except Exception as error:
             types = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
             return json.dumps(["error", {"types": types, "message": host_error_message(error)}])
 
-    def result(self, client: ZygoteClient, child: ChildFiles, report: JobReport) -> HostedRun:
+    def result(self, client: ZygoteClient, child: ChildFiles, report: JobReport) -> HostedResult:
         """Return the result of the run; a program that ended without its last message did not return."""
         verdict = verdict_of_child(client, child, report)
         if self._is_over and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
@@ -200,7 +202,7 @@ class _Session:
             error = describe_exit(report.children[0].status)
         message = str((error or {}).get("message", ""))
         outcome = outcome_of_child(verdict, [], child, report, error)
-        return HostedRun(verdict, outcome, message)
+        return HostedResult(verdict, outcome, message)
 
 
 def host_error_message(error: Exception) -> str:

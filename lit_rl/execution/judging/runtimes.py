@@ -149,7 +149,7 @@ def run_built_program(
         yield runner, child, runner.run([child], seconds, num_cases, compiled=True, sleep_total=sleep_total)
 
 
-def verdict_of_end(
+def verdict_of_exit(
     client: ZygoteClient, language: Language, artefact: bytes, ended: tuple[ZygoteClient, ChildFiles, JobReport]
 ) -> Verdict | None:
     """Return the verdict that follows from the end of a program alone; ``None`` if the program ended normally.
@@ -174,7 +174,7 @@ def _parser_complaint(client: ZygoteClient, language: Language, source: bytes) -
         return (read_tail(child.stderr) or "nothing") if parsed.children[0].status else ""
 
 
-def outcome_of_end(
+def outcome_of_exit(
     verdict: Verdict, language: Language, program: str, child: ChildFiles, report: JobReport, cases: list[Verdict]
 ) -> Outcome:
     """Return an outcome with the program's output, the error that its runtime told, and the line of the error."""

@@ -16,10 +16,10 @@ from lit_rl.execution.judging.checking import Ruling
 from lit_rl.execution.judging.runtimes import (
     build_failure_outcome,
     build_program,
-    outcome_of_end,
+    outcome_of_exit,
     run_built_program,
     source_for_compiler,
-    verdict_of_end,
+    verdict_of_exit,
 )
 from lit_rl.execution.judging.supervising.child_files import ChildFiles, read_ends, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -103,8 +103,8 @@ def _judge_compiled_case(
     language, given = check.language, stdin.encode("utf-8", "surrogateescape")
     with run_built_program(client, language, artefact, check.timeout_seconds, given, sleep_total=sleep_total) as run:
         _, child, report = run
-        ended = verdict_of_end(client, language, artefact, run)
-        outcome = partial(outcome_of_end, language=language, program=program, child=child, report=report, cases=[])
+        ended = verdict_of_exit(client, language, artefact, run)
+        outcome = partial(outcome_of_exit, language=language, program=program, child=child, report=report, cases=[])
         return _case_outcome(client, check, stdin, expected, child, ended, outcome)
 
 

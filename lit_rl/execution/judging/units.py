@@ -18,11 +18,11 @@ from lit_rl.execution.judging.runtimes import (
     build_failure_outcome,
     build_program,
     driver_source,
-    outcome_of_end,
+    outcome_of_exit,
     rename_go_main,
     run_built_program,
     source_for_compiler,
-    verdict_of_end,
+    verdict_of_exit,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -62,10 +62,10 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
         client, language, built.binary, check.timeout_seconds, secret, answers=True, arguments=arguments, mode="tests"
     ) as run:
         _, child, report = run
-        ended = verdict_of_end(client, language, built.binary, run)
+        ended = verdict_of_exit(client, language, built.binary, run)
         if ended is None:
             ended = Verdict.PASSED if read_whole(child.answers) == secret else Verdict.EXCEPTION
-        return outcome_of_end(ended, language, source, child, report, [ended])
+        return outcome_of_exit(ended, language, source, child, report, [ended])
 
 
 def _cpp_files(program: str, check: UnitTests) -> Files:
@@ -87,7 +87,7 @@ def _java_files(program: str, check: UnitTests) -> Files:
 def _go_files(program: str, check: UnitTests) -> Files:
     program = re.sub(r"^[ \t]*package\s+\w+;?", "", rename_go_main(program), count=1, flags=re.M)
     setup = check.setup if "package" in check.setup else f"package main\n{check.setup}"
-    setup = _go_setup(setup, program, check.test)
+    setup = _go_setup_with_imports(setup, program, check.test)
     text = f"{setup}\n//line program.go:1\n{program}\n//line tests.go:1\n{check.test}\n"
     entries = ", ".join(f'{{"{name}", {name}}}' for name in _TEST["go"].findall(check.test))
     main = 'package main\n\nimport (\n\t"testing"\n\tlit_rl "lit_rl"\n)\n\n'
@@ -96,7 +96,7 @@ def _go_files(program: str, check: UnitTests) -> Files:
     return files | {"assert.go": driver_source("assert.go"), "github.com/stretchr/testify/.keep": ""}
 
 
-def _go_setup(setup: str, program: str, test: str) -> str:
+def _go_setup_with_imports(setup: str, program: str, test: str) -> str:
     """Return the setup without the program's imports, plus imports of common packages that program or tests lack.
 
     HumanEval-X does so, too: a completion begins after the imports.

@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotCarried, checked_json_text
 from lit_rl.execution.wire.channel import Channel
-from lit_rl.execution.wire.errors import FILE_NAME, NotCompiled, describe_exception, exception_from
+from lit_rl.execution.wire.errors import FILE_NAME, NotCompiled, describe_exception, exception_from_description
 
 # Looked up once, for all forks, and so that a program cannot replace them.
 _num_threads, _run_exit_functions, _modules = _thread._count, atexit._run_exitfuncs, sys.modules
@@ -62,10 +62,10 @@ def _run_or_print_error(step: Callable[[], Any], print_traceback: Callable[[Base
 def flush_streams() -> None:
     """Write out what the program printed."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__, _STDOUT_BUFFER):
-        _flush_one(stream)
+        _flush_or_ignore(stream)
 
 
-def _flush_one(file: Any) -> None:
+def _flush_or_ignore(file: Any) -> None:
     try:  # noqa: SIM105 - each program does this, and a context manager would cost it copies of memory
         file.flush()
     except BaseException:  # it is closed, detached or None
@@ -93,7 +93,7 @@ def _flush_open_files() -> None:
     for kinds in ((_TEXT,), _BUFFERED):
         for file in files:
             if issubclass(type(file), kinds):
-                _flush_one(file)
+                _flush_or_ignore(file)
 
 
 JOB, CHANNEL = 3, 4  # descriptors, after 0, 1 and 2
@@ -127,26 +127,26 @@ def run_job() -> NoReturn:
         _exit(status)
 
 
-def _run_stdio(job: dict[str, Any]) -> int:
+def _run_stdio_program(job: dict[str, Any]) -> int:
     """Run a whole program between its stdin and stdout, and end it as the interpreter would."""
     status = 0
     try:
         execute_as_module(job, "__main__")
     except BaseException as error:
-        status = _report_exit_status(error)
+        status = _status_after_printing_error(error)
         if status:
             os.write(CHANNEL, json.dumps(describe_exception(error)).encode())
     finish_program(job["source"], print_traceback)
     return status
 
 
-def _make_calls(job: dict[str, Any]) -> int:
+def _run_calls_job(job: dict[str, Any]) -> int:
     """Make calls with plain arguments; write one line per call with its result."""
     try:
         namespace = execute_as_module(job, "program")
     except BaseException as error:
         _line(json.dumps(describe_exception(error)))
-        return exit_status_of(error)
+        return exit_status_of_error(error)
     _line("{}")
     status = 0
     for call in job["calls"]:
@@ -155,7 +155,7 @@ def _make_calls(job: dict[str, Any]) -> int:
             if type(call) is bytes:
                 name, values, kwargs = marshal.loads(call)
             else:  # trees, because marshal does not know all their types
-                name, values, kwargs = call[0], *[plain.from_tree(tree, _refuse_object_tree) for tree in call[1:]]
+                name, values, kwargs = call[0], *[plain.from_json_tree(tree, _refuse_object_tree) for tree in call[1:]]
             result = find_function(namespace, name)(*values, **kwargs)
             _line(plain.dumps_or_reason(values[0] if job.get("in_place") else result))
         except BaseException as error:
@@ -164,7 +164,7 @@ def _make_calls(job: dict[str, Any]) -> int:
     return status
 
 
-def exit_status_of(error: BaseException) -> int:
+def exit_status_of_error(error: BaseException) -> int:
     """Return the exit status of a process that ended with an exception."""
     return OUT_OF_MEMORY if isinstance(error, MemoryError) else 1
 
@@ -178,7 +178,7 @@ def _check_syntax(job: dict[str, Any]) -> int:
     return 0
 
 
-def _run_hosted(job: dict[str, Any]) -> int:
+def _run_hosted_program(job: dict[str, Any]) -> int:
     """Run a program whose named functions live in the supervisor; see ``hosting``."""
     channel = Channel(CHANNEL)
 
@@ -193,8 +193,8 @@ def _run_hosted(job: dict[str, Any]) -> int:
             channel.send(call)
             kind, answer = json.loads(channel.receive())
             if kind == "value":
-                return plain.from_tree(answer, _refuse_object_tree)
-            raise exception_from(answer)
+                return plain.from_json_tree(answer, _refuse_object_tree)
+            raise exception_from_description(answer)
 
         function.__name__ = function.__qualname__ = name
         return function
@@ -205,7 +205,7 @@ def _run_hosted(job: dict[str, Any]) -> int:
         if job["entry_point"]:
             find_function(namespace, job["entry_point"])()
     except BaseException as error:
-        status = _report_exit_status(error) if isinstance(error, SystemExit) else exit_status_of(error)
+        status = _status_after_printing_error(error) if isinstance(error, SystemExit) else exit_status_of_error(error)
         if status:
             channel.send(json.dumps(["end", describe_exception(error)]))
             return status
@@ -239,7 +239,7 @@ def _run_checker(job: dict[str, Any]) -> int:
     write_files(job["files"])
     sys.argv[1:] = job["arguments"]
     sys.path.insert(0, os.getcwd())
-    return _run_stdio(job) if "source" in job else _exec_program(job)
+    return _run_stdio_program(job) if "source" in job else _exec_program(job)
 
 
 def write_files(files: dict[str, bytes]) -> None:
@@ -251,9 +251,9 @@ def write_files(files: dict[str, bytes]) -> None:
 
 
 MODES: dict[str, Callable[[dict[str, Any]], int]] = {
-    "stdio": _run_stdio,
-    "calls": _make_calls,
-    "host": _run_hosted,
+    "stdio": _run_stdio_program,
+    "calls": _run_calls_job,
+    "host": _run_hosted_program,
     "parse": _check_syntax,
     "run": _exec_program,
     "check": _run_checker,
@@ -303,7 +303,7 @@ def _refuse_object_tree(tree: list[Any]) -> Any:
     raise plain.NotPlain("an object where plain data belongs")
 
 
-def _report_exit_status(error: BaseException) -> int:
+def _status_after_printing_error(error: BaseException) -> int:
     """Return the exit status that the interpreter would give; print the traceback to stderr."""
     if isinstance(error, SystemExit):
         if error.code is None or isinstance(error.code, int):
@@ -311,7 +311,7 @@ def _report_exit_status(error: BaseException) -> int:
         print(error.code, file=sys.stderr)
         return 1
     print_traceback(error)
-    return exit_status_of(error)
+    return exit_status_of_error(error)
 
 
 def print_traceback(error: BaseException) -> None:

@@ -22,7 +22,7 @@ _THREAD_STACK = 8 << 20  # unless a program sets a size; the main thread's may g
 MAX_STACK = ADDRESS_SLACK - (64 << 20)
 
 
-def complete_interpreter() -> None:
+def prepare_interpreter() -> None:
     """Add the names that site adds, thread stacks of any size, and locks that need no shared memory."""
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
@@ -34,11 +34,11 @@ def complete_interpreter() -> None:
     }
     vars(builtins).update(added)
     _thread.stack_size(_THREAD_STACK)
-    threading.stack_size = _thread.stack_size = _bounded_stack_size(_thread.stack_size)
+    threading.stack_size = _thread.stack_size = _make_clamped_stack_size(_thread.stack_size)
     sys.modules["_multiprocessing"] = _make_multiprocessing_module()
 
 
-def _bounded_stack_size(stack_size: Any) -> Any:
+def _make_clamped_stack_size(stack_size: Any) -> Any:
     """Return a ``threading.stack_size`` that takes any size: programs ask for 1 GiB where they use a few megabytes."""
 
     def bounded(size: int = 0, /) -> Any:

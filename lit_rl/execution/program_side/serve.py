@@ -90,7 +90,7 @@ def serve_program_to_tests(job: dict[str, Any]) -> int:
     except BaseException as error:
         channel.send(encode(["failed", describe_exception(error), []]))
         child.print_traceback(error)
-        return child.exit_status_of(error)
+        return child.exit_status_of_error(error)
     server = ProgramRpcLink(channel, namespace, job["in_place"])
     try:
         server.send(["names", server.describe_names(json.loads(channel.receive()))])
@@ -100,4 +100,4 @@ def serve_program_to_tests(job: dict[str, Any]) -> int:
         return 0
     except (KeyboardInterrupt, MemoryError) as error:
         channel.send(encode(["end", describe_exception(error), []]))
-        os._exit(child.exit_status_of(error))
+        os._exit(child.exit_status_of_error(error))

@@ -44,10 +44,10 @@ def describe_not_carried(error: NotCarried) -> dict[str, Any]:
 
 def parse_bounded_json(text: bytes | str, longest: int = MAX_LENGTH, max_units: int = MAX_UNITS) -> Any:
     """Return the content of a JSON text."""
-    _require_length(text, longest)
+    _require_max_length(text, longest)
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8")
-        _require_units(decoded, max_units)
+        _require_max_memory_units(decoded, max_units)
         return json.loads(decoded)
     except (ValueError, RecursionError, MemoryError) as error:
         fault = f"not JSON: {type(error).__name__}: {str(error)[:100]}"
@@ -56,18 +56,18 @@ def parse_bounded_json(text: bytes | str, longest: int = MAX_LENGTH, max_units: 
 
 def checked_json_text(text: str, longest: int = MAX_LENGTH) -> str:
     """Return an ASCII text, or raise if it is more than ``parse_bounded_json`` reads on the other side."""
-    _require_length(text, longest)
+    _require_max_length(text, longest)
     if len(text) > MAX_UNITS // _COSTS[-1][1]:  # a shorter one cannot cost more
-        _require_units(text, MAX_UNITS)
+        _require_max_memory_units(text, MAX_UNITS)
     return text
 
 
-def _require_length(text: bytes | str, longest: int) -> None:
+def _require_max_length(text: bytes | str, longest: int) -> None:
     if len(text) > longest:
         raise NotCarried(f"more than {longest} bytes")
 
 
-def _require_units(text: str, max_units: int) -> None:
+def _require_max_memory_units(text: str, max_units: int) -> None:
     if _estimate_memory_units(text) <= max_units:
         return
     num_quotes = text.count('"') - text.count('\\"')  # it may merely hold strings full of commas

@@ -60,7 +60,7 @@ def _module_line(error: BaseException) -> int | None:
     return None
 
 
-def exception_from(description: dict[str, Any]) -> Exception:
+def exception_from_description(description: dict[str, Any]) -> Exception:
     """Make an exception like the one described: of the nearest builtin type, under its original name."""
     names = [str(name) for name in description["types"]]
     message = str(description["message"])
@@ -74,14 +74,14 @@ def exception_from(description: dict[str, Any]) -> Exception:
     return nameless(message)
 
 
-def plain_attributes_of(error: BaseException) -> dict[str, Any]:
+def plain_exception_attributes(error: BaseException) -> dict[str, Any]:
     """Return the plain attributes of an exception, by name."""
     named = {**vars(error), **{name: getattr(error, name) for name in _OF_CLASSES if hasattr(type(error), name)}}
     kept = {name: value for name, value in named.items() if _is_plain_attribute(name, value) and value is not None}
     return dict(list(kept.items())[:_MAX_ITEMS])
 
 
-def set_attributes(error: BaseException, attributes: Any) -> None:
+def set_exception_attributes(error: BaseException, attributes: Any) -> None:
     """Set the attributes that came with an exception; of those that its class defines, set only ``_OF_CLASSES``."""
     if type(attributes) is not dict:
         raise TypeError("no attributes")

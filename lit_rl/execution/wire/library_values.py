@@ -86,7 +86,7 @@ def type_and_parts(value: Any) -> list[Any] | None:
     return None
 
 
-def from_parts(word: str, parts: list[Any]) -> Any:
+def value_from_parts(word: str, parts: list[Any]) -> Any:
     """Make a value from a word and decoded parts, as the inverse of ``type_and_parts``."""
     if type(word) is not str or word not in _MAKERS:
         raise NotPlain("an unknown tag")
@@ -112,7 +112,7 @@ def _array_parts(value: Any) -> list[Any]:
     return ["array", value.dtype.str, list(value.shape), items]
 
 
-def _scalar_parts(value: Any) -> list[Any]:
+def _numpy_scalar_parts(value: Any) -> list[Any]:
     item = value.tolist()
     is_wide = type(item).__module__ == "numpy"
     return ["plain", complex(item) if is_wide and value.dtype.kind == "c" else float(item) if is_wide else item]
@@ -131,31 +131,31 @@ _PARTS: dict[tuple[str, str], Callable[[Any], list[Any] | None]] = {
     ("datetime", "timezone"): lambda value: ["timezone", value.utcoffset(None)],
     ("array", "array"): lambda value: ["plain", value.tolist()],
     ("numpy", "ndarray"): _array_parts,
-    ("numpy", "generic"): _scalar_parts,
+    ("numpy", "generic"): _numpy_scalar_parts,
 }
 
 
-def _loaded_class(module: str, name: str) -> Any:
+def _import_class(module: str, name: str) -> Any:
     """Import a module and return a class of it."""
     return getattr(import_module(module), name)
 
 
-def _decimal(text: str) -> Any:
+def _make_decimal(text: str) -> Any:
     is_short = type(text) is str and len(text) <= _DECIMAL_DIGITS
-    value = _loaded_class("decimal", "Decimal")(text) if is_short else None
+    value = _import_class("decimal", "Decimal")(text) if is_short else None
     if value is None or (value.is_finite() and abs(value.adjusted()) > _DECIMAL_DIGITS):
         raise NotCarried("a Decimal too large to compute with")
     return value
 
 
-def _fraction(numerator: str, denominator: str) -> Any:
+def _make_fraction(numerator: str, denominator: str) -> Any:
     if max(len(numerator), len(denominator)) > _FRACTION_DIGITS:
         raise NotCarried(f"a Fraction of more than {_FRACTION_DIGITS} hexadecimal digits")
-    return _loaded_class("fractions", "Fraction")(int(numerator, 16), int(denominator, 16))
+    return _import_class("fractions", "Fraction")(int(numerator, 16), int(denominator, 16))
 
 
 def _datetime_maker(kind: str) -> Callable[[str, int], Any]:
-    return lambda text, fold: _loaded_class("datetime", kind).fromisoformat(text).replace(fold=fold)
+    return lambda text, fold: _import_class("datetime", kind).fromisoformat(text).replace(fold=fold)
 
 
 def _make_field_tuple(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
@@ -195,13 +195,13 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "OrderedDict": lambda *items: OrderedDict(checked_dict_from_flat(items)),
     "defaultdict": lambda factory, *items: defaultdict(factory and _FACTORIES[factory], checked_dict_from_flat(items)),
     "fields": _make_field_tuple,
-    "Decimal": _decimal,
-    "Fraction": _fraction,
+    "Decimal": _make_decimal,
+    "Fraction": _make_fraction,
     "datetime": _datetime_maker("datetime"),
-    "date": lambda text: _loaded_class("datetime", "date").fromisoformat(text),
+    "date": lambda text: _import_class("datetime", "date").fromisoformat(text),
     "time": _datetime_maker("time"),
-    "timedelta": lambda days, seconds, rest: _loaded_class("datetime", "timedelta")(days, seconds, rest),
-    "timezone": lambda offset: _loaded_class("datetime", "timezone")(offset),
+    "timedelta": lambda days, seconds, rest: _import_class("datetime", "timedelta")(days, seconds, rest),
+    "timezone": lambda offset: _import_class("datetime", "timezone")(offset),
     "array": _make_array_or_lists,
     "plain": lambda value: value,
 }

@@ -17,7 +17,7 @@ from typing import Any
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import NotCarried, checked_json_text, describe_not_carried, parse_bounded_json
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
-from lit_rl.execution.wire.errors import describe_exception, plain_attributes_of, set_attributes
+from lit_rl.execution.wire.errors import describe_exception, plain_exception_attributes, set_exception_attributes
 from lit_rl.execution.wire.object_table import OPERATIONS, ObjectTable, ReplacedStopIteration, is_control_flow_exception
 from lit_rl.execution.wire.proxies import local_exception_class, new_proxy, new_proxy_class
 
@@ -34,7 +34,7 @@ class BadMessage(Exception):
     """The other end wrote a message that no honest one would."""
 
 
-class CannotCross(TypeError, AttributeError):
+class CannotBeSent(TypeError, AttributeError):
     """A value is neither plain data nor an object for which a stand-in could be made."""
 
 
@@ -68,7 +68,7 @@ class RpcLink(ABC):
     def apply_operator(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Apply an operator or builtin function to a stand-in."""
         if operation == "__next__":
-            return self._next_item(standin)
+            return self._next_item_of_standin(standin)
         return self.request(operation, standin._number_, args, kwargs)
 
     # --- sending -----------------------------------------------------------------------------------------
@@ -93,12 +93,12 @@ class RpcLink(ABC):
         """Return a value in its form between processes. Iterators stay here: their items may be endless."""
         if isinstance(value, Iterator):
             return self.to_ref(value)
-        return plain.to_tree(value, self.to_ref)
+        return plain.to_json_tree(value, self.to_ref)
 
     def to_ref(self, value: Any) -> list[Any]:
         """Return a reference, by number, to an object of either side."""
         if isinstance(value, _NEVER_CROSS):
-            raise CannotCross(f"a {type(value).__name__} cannot be given to another process")
+            raise CannotBeSent(f"a {type(value).__name__} cannot be given to another process")
         theirs = self._numbers.get(id(value))
         return self.held.to_ref(value) if theirs is None else ["o", theirs, "object"]
 
@@ -126,7 +126,7 @@ class RpcLink(ABC):
 
     def decode_value(self, tree: Any) -> Any:
         with self._errors_as_bad_message():
-            return plain.from_tree(tree, self.from_ref)
+            return plain.from_json_tree(tree, self.from_ref)
 
     def decode_response(self, message: list[Any], args: tuple[Any, ...]) -> Any:
         """Return the value in an answer, or raise the exception if the answer holds one."""
@@ -142,7 +142,7 @@ class RpcLink(ABC):
         """Perform the request of a message, and send the result."""
         try:
             self.send(self._make_response(message))
-        except CannotCross as error:
+        except CannotBeSent as error:
             self.send(["error", self.describe_error(error)])
 
     def _make_response(self, message: list[Any]) -> list[Any]:
@@ -187,7 +187,7 @@ class RpcLink(ABC):
     def from_ref(self, tree: list[Any]) -> Any:
         """Return the object with the number in a tree: our object, or a stand-in for the other side's object."""
         number = tree[1]
-        return self.held.object_of(number) if self.held.is_mine(number) else self.standin(number)
+        return self.held.object_of(number) if self.held.is_own_number(number) else self.standin(number)
 
     def standin(self, number: int) -> Any:
         """Return the stand-in for an object of the other side, which is always the same stand-in."""
@@ -207,7 +207,7 @@ class RpcLink(ABC):
             self._numbers[id(standin)] = number  # an exception class of the standard library is both sides' own
 
     def _make_object_standin(self, number: int, class_number: int) -> Any:
-        if self.held.is_mine(class_number):
+        if self.held.is_own_number(class_number):
             raise BadMessage("an object of one side, of a class of the other")
         kind = self.from_ref(["o", class_number])
         if not issubclass(kind, BaseException):
@@ -227,7 +227,7 @@ class RpcLink(ABC):
         allowed = [operation for operation in operations if operation in self._operations]
         return new_proxy_class(self, number, str(name), parents, allowed, [str(method) for method in methods])
 
-    def _next_item(self, standin: Any) -> Any:
+    def _next_item_of_standin(self, standin: Any) -> Any:
         """Return the next item of an iterator; after the first few items, one request fetches several."""
         taken, waiting = self._ahead.pop(standin._number_, (0, []))
         if not waiting:
@@ -246,8 +246,8 @@ class RpcLink(ABC):
         description = describe_exception(error)
         try:
             text = str(error)[:_MAX_TEXT_LENGTH]
-            tree = plain.to_tree(tuple(error.args), self.to_ref)
-            known = plain_attributes_of(error)
+            tree = plain.to_json_tree(tuple(error.args), self.to_ref)
+            known = plain_exception_attributes(error)
         except BaseException:
             text, tree, known = description["message"], ["t"], {}
         description.update(args=tree, text=text)
@@ -270,7 +270,7 @@ class RpcLink(ABC):
 
     def _find_or_make_exception(self, description: dict[str, Any]) -> BaseException:
         number = description["number"]
-        if self.held.is_mine(number):
+        if self.held.is_own_number(number):
             error = self.held.object_of(number)
         else:
             error = self._standins.get(number)
@@ -298,5 +298,5 @@ class RpcLink(ABC):
         if "_text_" in vars(kind):
             error.__dict__.update(_origin_=(self, description["number"]), _text_=text)
         elif "attributes" in description:
-            set_attributes(error, self.decode_value(description["attributes"]))
+            set_exception_attributes(error, self.decode_value(description["attributes"]))
         return error

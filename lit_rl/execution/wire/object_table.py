@@ -44,14 +44,14 @@ class ObjectTable:
         self._descriptions: list[list[Any]] = []
         self._sent: set[int] = set()
 
-    def is_mine(self, number: int) -> bool:
+    def is_own_number(self, number: int) -> bool:
         return number & 1 == self._side
 
     def to_ref(self, value: Any) -> list[Any]:
         """Return the form in which an object crosses."""
         number = self.number_of(value)
         self._sent.add(number)
-        return ["o", number, _name(type(value).__name__)]
+        return ["o", number, _shortened_name(type(value).__name__)]
 
     def was_sent(self, value: Any) -> bool:
         """Return whether an object itself was sent; a class may be known only as the class of an object."""
@@ -83,12 +83,12 @@ class ObjectTable:
         known = OPERATIONS.intersection(dir(value))
         operations = sorted(one for one in known if getattr(value, one, None) is not getattr(object, one, None))
         # Plain methods that the class itself defines; a derived class may call them as methods of its parent.
-        methods = [one for one, item in vars(value).items() if type(item) is FunctionType and is_plain_method(one)]
-        name, importable = _name(value.__name__), _importable_exception_name(value)
+        methods = [one for one, item in vars(value).items() if type(item) is FunctionType and is_standin_method(one)]
+        name, importable = _shortened_name(value.__name__), _importable_exception_name(value)
         return ["class", number, name, bases, operations, methods, importable]
 
 
-def is_plain_method(name: str) -> bool:
+def is_standin_method(name: str) -> bool:
     """Return whether a stand-in's class gets this method; operators come only from ``OPERATIONS``."""
     return name == "__init__" or not name.startswith("__")
 
@@ -98,10 +98,10 @@ def _importable_exception_name(kind: type) -> str:
     if not issubclass(kind, BaseException):
         return "-"
     module = str(getattr(kind, "__module__", ""))
-    return f"{module}:{kind.__qualname__}" if _is_standard(module) else ""
+    return f"{module}:{kind.__qualname__}" if _is_stdlib_module(module) else ""
 
 
-def _is_standard(module: str) -> bool:
+def _is_stdlib_module(module: str) -> bool:
     return module.partition(".")[0] in sys.stdlib_module_names and module not in _OUR_MODULES
 
 
@@ -118,17 +118,17 @@ def standard_exception_class(name: str) -> type[BaseException] | None:
     If the class steers a loop, a generator or a test runner which catches it, return a ``RuntimeError`` instead.
     """
     module, _, qualified = name.partition(":")
-    found: Any = sys.modules.get(module) if _is_standard(module) else None
+    found: Any = sys.modules.get(module) if _is_stdlib_module(module) else None
     for part in qualified.split("."):
         found = getattr(found, part, None)
-    if not (isinstance(found, type) and issubclass(found, BaseException) and _is_standard(found.__module__)):
+    if not (isinstance(found, type) and issubclass(found, BaseException) and _is_stdlib_module(found.__module__)):
         return None
     if is_control_flow_exception(found):
         return ReplacedStopIteration if found is StopIteration else RuntimeError
     return found
 
 
-def _name(name: Any) -> str:
+def _shortened_name(name: Any) -> str:
     return str(name)[:_MAX_NAME_LENGTH]
 
 

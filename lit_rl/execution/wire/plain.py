@@ -59,7 +59,7 @@ FromRef = Callable[[list[Any]], Any]
 
 def dumps(value: Any) -> str:
     """Return ``value`` as a JSON text, with the type's name in place of an object that is not plain data."""
-    return checked_json_text(_ENCODE(to_tree(value, lambda other: ["o", 0, type(other).__name__])))
+    return checked_json_text(_ENCODE(to_json_tree(value, lambda other: ["o", 0, type(other).__name__])))
 
 
 def dumps_or_reason(value: Any) -> str:
@@ -82,10 +82,10 @@ def loads(text: str | bytes, *, beside_large: bool = False) -> Any:
         text: the text as it arrived.
         beside_large: whether the value is compared with what may hold large ints; then no Decimal or Fraction is read.
     """
-    return from_tree(parse_bounded_json(text), beside_large=beside_large)
+    return from_json_tree(parse_bounded_json(text), beside_large=beside_large)
 
 
-def to_tree(value: Any, to_ref: ToRef, depth: int = _MAX_DEPTH) -> Any:
+def to_json_tree(value: Any, to_ref: ToRef, depth: int = _MAX_DEPTH) -> Any:
     """Return ``value`` as a JSON tree; subclasses of builtin types are reduced to what the builtin type holds."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
@@ -100,10 +100,12 @@ def to_tree(value: Any, to_ref: ToRef, depth: int = _MAX_DEPTH) -> Any:
         raise NotCarried(TOO_DEEP)
     if kind is list or kind is tuple:
         tag = "l" if kind is list else "t"
-        return [tag, *value] if _all_simple(value) else [tag, *[to_tree(item, to_ref, depth - 1) for item in value]]
+        return (
+            [tag, *value] if _all_simple(value) else [tag, *[to_json_tree(item, to_ref, depth - 1) for item in value]]
+        )
     if kind is dict:
-        return ["d", *[to_tree(part, to_ref, depth - 1) for pair in value.items() for part in pair]]
-    return _less_common_to_tree(value, to_ref, depth)
+        return ["d", *[to_json_tree(part, to_ref, depth - 1) for pair in value.items() for part in pair]]
+    return _uncommon_to_json_tree(value, to_ref, depth)
 
 
 def _all_simple(items: Sequence[Any]) -> bool:
@@ -114,10 +116,10 @@ def _all_simple(items: Sequence[Any]) -> bool:
     return kinds == {int} and min(items) > -_SMALL_INT and max(items) < _SMALL_INT
 
 
-def _less_common_to_tree(value: Any, to_ref: ToRef, depth: int) -> Any:
+def _uncommon_to_json_tree(value: Any, to_ref: ToRef, depth: int) -> Any:
     parts = library_values.type_and_parts(value)
     if parts is not None:
-        return [parts[0], *[to_tree(part, to_ref, depth - 1) for part in parts[1:]]]
+        return [parts[0], *[to_json_tree(part, to_ref, depth - 1) for part in parts[1:]]]
     for base, encode in _ENCODERS:
         if isinstance(value, base):
             return encode(value, to_ref, depth)
@@ -125,12 +127,12 @@ def _less_common_to_tree(value: Any, to_ref: ToRef, depth: int) -> Any:
 
 
 def _items_encoder(tag: str, iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any, ToRef, int], list[Any]]:
-    return lambda value, to_ref, depth: [tag, *[to_tree(item, to_ref, depth - 1) for item in iterate(value)]]
+    return lambda value, to_ref, depth: [tag, *[to_json_tree(item, to_ref, depth - 1) for item in iterate(value)]]
 
 
 _ENCODERS: tuple[tuple[Any, Callable[[Any, ToRef, int], Any]], ...] = (
     (bool, lambda value, to_ref, depth: bool(value)),
-    (int, lambda value, to_ref, depth: to_tree(int.__pos__(value), to_ref, depth)),
+    (int, lambda value, to_ref, depth: to_json_tree(int.__pos__(value), to_ref, depth)),
     (float, lambda value, to_ref, depth: float.__pos__(value)),
     (str, lambda value, to_ref, depth: str.__str__(value)),
     (list, _items_encoder("l", list.__iter__)),
@@ -148,11 +150,11 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, ToRef, int], Any]], ...] = (
 )
 
 
-def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool = False) -> Any:
+def from_json_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool = False) -> Any:
     """Return the value that a JSON tree encodes.
 
     Args:
-        tree: what ``to_tree`` made.
+        tree: what ``to_json_tree`` made.
         from_ref: turns ``["o", ...]`` into an object.
         beside_large: as for ``loads``.
     """
@@ -189,7 +191,7 @@ def _decode_tree(tree: Any, from_ref: FromRef, depth: int) -> Any:
     if tag in _SCALARS:
         return _SCALARS[tag](*tree[1:])
     items = _decode_items(tree, from_ref, depth - 1)
-    return _CONTAINERS[tag](items) if tag in _CONTAINERS else library_values.from_parts(tag, items)
+    return _CONTAINERS[tag](items) if tag in _CONTAINERS else library_values.value_from_parts(tag, items)
 
 
 def _decode_items(tree: list[Any], from_ref: FromRef, depth: int) -> list[Any]:

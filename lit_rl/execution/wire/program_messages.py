@@ -35,7 +35,7 @@ class HostedCall(NamedTuple):
     kwargs: dict[str, Any]
 
 
-class HostedEnd(NamedTuple):
+class HostedProgramEnd(NamedTuple):
     """Message that a program which made such calls has ended; ``error`` is the exception that ended it, if any."""
 
     error: Description | None
@@ -43,16 +43,16 @@ class HostedEnd(NamedTuple):
 
 def parse_exception_description(line: bytes) -> Description:
     """Return the description of an exception of the program."""
-    return description_of_tree(parse_bounded_json(line, _MAX_DESCRIPTION_LENGTH))
+    return parse_exception_tree(parse_bounded_json(line, _MAX_DESCRIPTION_LENGTH))
 
 
-def parse_hosted_message(line: bytes) -> HostedCall | HostedEnd:
+def parse_hosted_message(line: bytes) -> HostedCall | HostedProgramEnd:
     """Return a program's message to the object whose functions the program calls."""
     match parse_bounded_json(line, MAX_CALL_LENGTH, _CALL_UNITS):
         case ["end", error]:
-            return HostedEnd(None if error is None else description_of_tree(error))
+            return HostedProgramEnd(None if error is None else parse_exception_tree(error))
         case ["call", str(name), args_tree, kwargs_tree]:
-            args, kwargs = plain.from_tree(args_tree), plain.from_tree(kwargs_tree)
+            args, kwargs = plain.from_json_tree(args_tree), plain.from_json_tree(kwargs_tree)
             if type(args) is tuple and type(kwargs) is dict and all(type(key) is str for key in kwargs):
                 return HostedCall(name, args, kwargs)
     raise NotPlain("neither a call nor an end")
@@ -74,7 +74,7 @@ def parse_grader_result(line: bytes) -> dict[str, Any]:
         raise NotPlain("not a grader's result")
     for text in ("message", "actual"):
         result[text] = make_printable(result[text][:MAX_MESSAGE_LENGTH])
-    result["error"] = None if result["error"] is None else description_of_tree(result["error"])
+    result["error"] = None if result["error"] is None else parse_exception_tree(result["error"])
     result["line"] = _line_number_or_none(result["line"])
     return result
 
@@ -82,12 +82,12 @@ def parse_grader_result(line: bytes) -> dict[str, Any]:
 def exception_description_or_none(tree: Any) -> Description | None:
     """Return the description in a parsed message, or ``None`` if the message holds none."""
     try:
-        return description_of_tree(tree)
+        return parse_exception_tree(tree)
     except NotPlain:
         return None
 
 
-def description_of_tree(tree: Any) -> Description:
+def parse_exception_tree(tree: Any) -> Description:
     """Return the description of an exception from a message that is already parsed."""
     names = tree.get("types") if type(tree) is dict else None
     if type(names) is not list or not all(type(name) is str for name in names):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from lit_rl.execution.wire.object_table import OPERATIONS, is_plain_method, standard_exception_class
+from lit_rl.execution.wire.object_table import OPERATIONS, is_standin_method, standard_exception_class
 
 if TYPE_CHECKING:
     from lit_rl.execution.wire.link import RpcLink
@@ -104,7 +104,7 @@ def new_proxy_class(
     """Make the class of the stand-ins for the instances of a class."""
     members: dict[str, Any] = {"__slots__": (), "_class_link_": link, "_class_number_": number}
     # What the other side calls a method must not become an operator such as ``__eq__``.
-    members.update({method: _make_proxy_method(number, method) for method in methods if is_plain_method(method)})
+    members.update({method: _make_proxy_method(number, method) for method in methods if is_standin_method(method)})
     members.update({operation: _FORWARDED[operation] for operation in operations if operation in _FORWARDED})
     if "__await__" in operations:
         members.update(_COROUTINE)
@@ -170,22 +170,27 @@ def _request_await(self: Any) -> Any:
     return self._link_.request("await", self._number_)
 
 
-def _await(self: Any) -> Generator[Any, Any, Any]:
+def _coroutine_await(self: Any) -> Generator[Any, Any, Any]:
     return _request_await(self)
     yield
 
 
-def _send(self: Any, value: Any) -> None:
+def _coroutine_send(self: Any, value: Any) -> None:
     raise StopIteration(_request_await(self))
 
 
-def _throw(self: Any, *error: Any) -> None:
+def _coroutine_throw(self: Any, *error: Any) -> None:
     raise error[1] if len(error) > 1 and error[1] is not None else error[0]
 
 
-def _close(self: Any) -> None:
+def _coroutine_close(self: Any) -> None:
     """A coroutine that was not awaited has nothing to close here."""
 
 
 _FORWARDED: dict[str, Callable[..., Any]] = {operation: _make_forwarder(operation) for operation in OPERATIONS}
-_COROUTINE: dict[str, Any] = {"__await__": _await, "send": _send, "throw": _throw, "close": _close}
+_COROUTINE: dict[str, Any] = {
+    "__await__": _coroutine_await,
+    "send": _coroutine_send,
+    "throw": _coroutine_throw,
+    "close": _coroutine_close,
+}

@@ -71,7 +71,7 @@ def call_text(name: str, args: Collection[Any], kwargs: dict[str, Any]) -> str:
     return shorten_text(f"{name}({', '.join(parts)})")
 
 
-def lines_of(source: str, first: int, last: int) -> str:
+def source_excerpt(source: str, first: int, last: int) -> str:
     """Return lines of a source, given by 1-based numbers, shortened and without the indentation of the first."""
     return shorten_text("\n".join(source.split("\n")[first - 1 : last]).strip())
 

@@ -120,7 +120,7 @@ def _warm_calls(namespace: child.Namespace) -> None:
         child.find_function(namespace, name)(*args)
     except RuntimeError as error:
         json.loads(json.dumps(describe_exception(error)))
-    plain.from_tree(json.loads(plain.dumps([1, 2.5, "a", None, True, (1, 2), {"k": [3]}])), list)
+    plain.from_json_tree(json.loads(plain.dumps([1, 2.5, "a", None, True, (1, 2), {"k": [3]}])), list)
 
 
 class _LoopbackChannel(Channel):

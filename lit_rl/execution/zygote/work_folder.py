@@ -12,7 +12,7 @@ _TRIES = 4
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def empty_folder(path: str, seconds: float = 60.0) -> None:
+def clear_folder(path: str, seconds: float = 60.0) -> None:
     """Remove everything in a folder, whatever modes, names and depth it has.
 
     One folder is open at a time, and the way up is ``..``: no path grows long, nothing recurses, nothing is
@@ -71,7 +71,7 @@ def folder_is_full(path: str, max_bytes: int, max_files: int = _MAX_FILES) -> bo
     """
     for _ in range(_TRIES):
         try:
-            is_full = _exceeds_limits(os.open(path, _FOLDER), [max_files, max_bytes])
+            is_full = _exceeds_folder_limits(os.open(path, _FOLDER), [max_files, max_bytes])
         except OSError:
             return False
         if is_full is not None:
@@ -79,7 +79,7 @@ def folder_is_full(path: str, max_bytes: int, max_files: int = _MAX_FILES) -> bo
     return True
 
 
-def _exceeds_limits(here: int, left: list[int]) -> bool | None:
+def _exceeds_folder_limits(here: int, left: list[int]) -> bool | None:
     """Return whether the folder open as ``here`` exceeds the files and bytes in ``left``; close it.
 
     Return ``None`` if a folder was moved while we were in it.
@@ -93,7 +93,7 @@ def _exceeds_limits(here: int, left: list[int]) -> bool | None:
                 try:
                     inside = os.open(name, _FOLDER, dir_fd=here)
                 except OSError:  # the running program removed it, or closed it to us
-                    _make_readable(here, name)
+                    _make_folder_readable(here, name)
                     continue
                 above.append((os.fstat(here).st_ino, folders))
                 os.close(here)
@@ -128,7 +128,7 @@ def _deduct_and_list_folders(folder: int, left: list[int]) -> list[str]:
     return folders
 
 
-def _make_readable(here: int, name: str) -> None:
+def _make_folder_readable(here: int, name: str) -> None:
     """Make a folder readable again that a program of this user closed; never follow a link."""
     try:
         folder = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)

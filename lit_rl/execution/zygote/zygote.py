@@ -24,17 +24,17 @@ from typing import Any, NoReturn
 
 from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
-from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_no_memory, libc, unblock_signals
-from lit_rl.execution.confinement.limits import OPEN_FILES, error_with_remedy, is_shortage, require_descriptors
+from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_released_memory, libc, unblock_signals
+from lit_rl.execution.confinement.limits import OPEN_FILES, error_with_remedy, is_shortage, require_open_files_limit
 from lit_rl.execution.confinement.profile import ChildConfinement, confine_zygote
 from lit_rl.execution.confinement.seccomp import SeccompFilter
 from lit_rl.execution.grading.grader import grade, rehearse_tests
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.building import run_build_job
-from lit_rl.execution.program_side.interpreter import complete_interpreter, seed_all_random
+from lit_rl.execution.program_side.interpreter import prepare_interpreter, seed_all_random
 from lit_rl.execution.program_side.serve import serve_program_to_tests
 from lit_rl.execution.zygote.warm_up import warm_up_zygote
-from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
+from lit_rl.execution.zygote.work_folder import clear_folder, folder_is_full
 
 # Number of the job, number of children, whether they execute a compiled program, milliseconds until the first look at
 # their clocks, CPU seconds in total.
@@ -79,7 +79,7 @@ class Zygote:
 
     The cost of a small program is mostly memory that the kernel copies: after a fork, each page that is written is
     copied, here and in the child, and any use of a Python object writes its reference count. So a program that ends
-    soon is handled by one function that touches few objects, and the rest is left to ``_watch``.
+    soon is handled by one function that touches few objects, and the rest is left to ``_wait_for_first_child``.
     """
 
     def __init__(self, control: _socket.socket, confined: ChildConfinement, settings: dict[str, Any]) -> None:
@@ -132,12 +132,12 @@ class Zygote:
             events = wait(moment)
             cause = FINISHED
             if not events or events[0][0] != _END_DESCRIPTOR:
-                cause = self._watch(number, pids, poll, cpu_seconds)
+                cause = self._wait_for_first_child(number, pids, poll, cpu_seconds)
             _close(_END_DESCRIPTOR)
             wall_seconds = _now() - began
             alive: list[int] = []
             if own_groups or num_children > 1 or cause != FINISHED:
-                alive = self._kill(pids)
+                alive = self._kill_children(pids)
             report = b""
             for pid in pids:
                 _, status, usage = _wait4(pid, 0)
@@ -148,7 +148,7 @@ class Zygote:
                 if _stat(work_folder).st_mtime_ns:
                     if renews_folder:
                         return self._send_last_report(report)
-                    empty_folder(work_folder, _CLEANING_SECONDS)
+                    clear_folder(work_folder, _CLEANING_SECONDS)
                     self._reset_folder_time()
                 send(report + clean)
             except OSError:
@@ -200,7 +200,7 @@ class Zygote:
 
         return become_program
 
-    def _watch(self, number: int, pids: list[int], poll: select.poll, cpu_seconds: float) -> int:
+    def _wait_for_first_child(self, number: int, pids: list[int], poll: select.poll, cpu_seconds: float) -> int:
         """Wait for the first child, which takes longer than a moment; return what ended the job.
 
         The supervisor watches the limits of single cases, and the limit on time in which nothing runs.
@@ -236,7 +236,7 @@ class Zygote:
         for descriptor in others:
             os.close(descriptor)
 
-    def _kill(self, pids: list[int]) -> list[int]:
+    def _kill_children(self, pids: list[int]) -> list[int]:
         """Kill the children, and kill and reap the processes that they started, which cannot leave their group.
 
         Return the children that had not ended by themselves.
@@ -268,7 +268,7 @@ def _has_ended(pid: int) -> bool:
     """
     until = 0.0
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        if not has_no_memory(pid) or 0 < until < time.monotonic():
+        if not has_released_memory(pid) or 0 < until < time.monotonic():
             return False
         until = until or time.monotonic() + _ENDING_SECONDS
         time.sleep(0.001)
@@ -350,7 +350,7 @@ def _restore_signal_handling() -> None:
 
 def _check_can_serve() -> None:
     """Make sure now, not in the first job, that this process can open and start what each job needs."""
-    require_descriptors(0, OPEN_FILES)
+    require_open_files_limit(0, OPEN_FILES)
     pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -364,7 +364,7 @@ def _preload_modules(settings: dict[str, Any]) -> None:
     os.environ["ONLINE_JUDGE"] = "true"  # as judges tell a program where it runs
     for name in _PRELOADED:
         import_module(name)
-    complete_interpreter()
+    prepare_interpreter()
     beside = {os.path.dirname(path) for path in settings["packages"]}  # folders that these can be imported from
     sys.path[:] = [path for path in sys.path if path] + sorted(beside)
     for name in settings["imports"]:

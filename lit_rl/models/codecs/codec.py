@@ -39,10 +39,10 @@ class Codec(ABC):
         self.max_positions = max_positions
 
     @abstractmethod
-    def encode(self, problem: Problem) -> tuple[int, ...]:
+    def encode_problem(self, problem: Problem) -> tuple[int, ...]:
         """Return the ids of a problem's prompt."""
 
-    def escape_text(self, text: str) -> str:
+    def escape_special_tokens(self, text: str) -> str:
         """Mark special tokens in text that others wrote, so that a text prompt encodes them as plain text.
 
         A program's output may spell out special tokens. Messages of a chat and of the environment need no mark.
@@ -88,7 +88,7 @@ class Codec(ABC):
         """Return whether the policy's text holds a stop string; called after each token, so only the end matters."""
         return False
 
-    def ends_in_thought(self, prompt_ids: Sequence[int]) -> bool:
+    def prompt_opens_thought(self, prompt_ids: Sequence[int]) -> bool:
         """Return whether the ids before a turn open a thought, so that the turn begins inside that thought."""
         return False
 
@@ -96,13 +96,13 @@ class Codec(ABC):
         """Return how many tokens a completion may have after a prompt; at least 1."""
         return max(1, self.max_positions - prompt_tokens)
 
-    def accepts_problem(self, problem: Problem) -> bool:
+    def has_room_for_completion(self, problem: Problem) -> bool:
         """Return whether the prompt leaves at least one position to write in."""
-        return len(self.encode(problem)) < self.max_positions
+        return len(self.encode_problem(problem)) < self.max_positions
 
     def encode_fitting_prompt(self, problem: Problem) -> tuple[int, ...]:
         """Return the ids of a problem's prompt; raise if they leave no room for a completion."""
-        ids = self.encode(problem)
+        ids = self.encode_problem(problem)
         if len(ids) >= self.max_positions:
             raise ArgumentError(
                 f"the prompt of problem {problem.task_id}",

@@ -35,28 +35,30 @@ class TemplateRewritesHistoryError(UsageError):
 
 
 @dataclass(frozen=True)
-class TurnFrame:
+class MessageFrame:
     """Text around an environment's message: the token that ends the policy's turn, if any, and the template's text."""
 
     end_token: str
     before: str
     after: str
 
-    def wrap(self, message: str) -> str:
+    def wrap_message(self, message: str) -> str:
         """Return the text from the end of the policy's turn to the beginning of the policy's next turn."""
         return self.end_token + self.before + message + self.after
 
 
-def find_turn_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None = None) -> TurnFrame:
+def find_message_frame(
+    tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None = None
+) -> MessageFrame:
     """Return the text that the chat template writes around a message, verified on two turns of the policy.
 
     A template that drops the thinking of earlier turns will do: the conversation keeps this thinking as it was sampled.
     """
-    frame = _find_turn_frame(tokenizer, roles, arguments, str)
+    frame = _find_message_frame(tokenizer, roles, arguments, str)
     if frame is not None:
         return frame
     # Compare again without thoughts, whole or just opened.
-    frame = _find_turn_frame(
+    frame = _find_message_frame(
         tokenizer, roles, arguments, lambda text: _OPENED_THOUGHT.sub("", _WHOLE_THOUGHT.sub("", text))
     )
     whose = f"the chat template of {tokenizer.name_or_path or 'the tokenizer'}"
@@ -69,9 +71,9 @@ def find_turn_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str
     return frame
 
 
-def _find_turn_frame(
+def _find_message_frame(
     tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None, compared: Callable[[str], str]
-) -> TurnFrame | None:
+) -> MessageFrame | None:
     """Return the frame if, as far as texts are compared, a longer conversation only adds to a shorter one."""
     messages: list[Message] = [{"role": role, "content": f"begin-{i}"} for i, role in enumerate(roles)]
     so_far = render_chat(tokenizer, messages, arguments)
@@ -91,8 +93,8 @@ def _find_turn_frame(
         return None
     between, after = frames[0]
     opening = between.lstrip()
-    end_token = max((s for s in special_tokens(tokenizer) if opening.startswith(s)), key=len, default="")
-    return TurnFrame(end_token, opening.removeprefix(end_token) if end_token else between, after)
+    end_token = max((s for s in special_token_texts(tokenizer) if opening.startswith(s)), key=len, default="")
+    return MessageFrame(end_token, opening.removeprefix(end_token) if end_token else between, after)
 
 
 def render_chat(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, Any] | None = None) -> str:
@@ -113,7 +115,7 @@ def render_chat(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[
     return text
 
 
-def special_tokens(tokenizer: Any) -> set[str]:
+def special_token_texts(tokenizer: Any) -> set[str]:
     """Return the texts of a tokenizer's special tokens."""
     added = getattr(tokenizer, "added_tokens_decoder", {}).values()
     return {token.content for token in added if token.special} | set(tokenizer.all_special_tokens)
@@ -156,13 +158,13 @@ class TextCodec(Codec):
         # after a token that is then cut off: indentation keeps its first space.
         self._anchor = self._tokenize("a")
         self._anchor_bytes = len(text_and_byte_spans(tokenizer, self._anchor)[0].encode())
-        self._frames: dict[tuple[str, ...], TurnFrame] = {}
-        spelled = sorted(filter(None, special_tokens(tokenizer)), key=len, reverse=True)
+        self._frames: dict[tuple[str, ...], MessageFrame] = {}
+        spelled = sorted(filter(None, special_token_texts(tokenizer)), key=len, reverse=True)
         self._spelled = re.compile("|".join([*map(re.escape, spelled), f"[{_OPEN}{_CLOSE}]"]))
 
     # -- prompts and completions ---------------------------------------------------------------------------
 
-    def encode(self, problem: Problem) -> tuple[int, ...]:
+    def encode_problem(self, problem: Problem) -> tuple[int, ...]:
         if not isinstance(problem.prompt, str):
             self._require_chat_template(problem)
         return self.encode_prompt(problem.prompt)
@@ -176,14 +178,16 @@ class TextCodec(Codec):
         """
         if isinstance(prompt, str):
             return tuple(self._tokenize(prompt, begins=True))
-        escaped: list[Message] = [{**message, "content": self.escape_text(message["content"])} for message in prompt]
+        escaped: list[Message] = [
+            {**message, "content": self.escape_special_tokens(message["content"])} for message in prompt
+        ]
         return tuple(self._tokenize(render_chat(self.tokenizer, escaped, self.template_arguments)))
 
-    def escape_text(self, text: str) -> str:
+    def escape_special_tokens(self, text: str) -> str:
         return self._spelled.sub(f"{_OPEN}\\g<0>{_CLOSE}", text)
 
     def encode_completion(self, text: str, *, is_finished: bool = True) -> tuple[tuple[int, ...], StopReason]:
-        ids, eos = self.encode_text(self.escape_text(text)), self.tokenizer.eos_token_id
+        ids, eos = self.encode_text(self.escape_special_tokens(text)), self.tokenizer.eos_token_id
         return ((*ids, int(eos)), StopReason.EOS) if is_finished and eos is not None else (ids, StopReason.LENGTH)
 
     def encode_text(self, text: str) -> tuple[int, ...]:
@@ -221,7 +225,7 @@ class TextCodec(Codec):
         tail = self.tokenizer.decode(ids[-tokens:], skip_special_tokens=True)
         return any(string in tail for string in stop_strings)
 
-    def ends_in_thought(self, prompt_ids: Sequence[int]) -> bool:
+    def prompt_opens_thought(self, prompt_ids: Sequence[int]) -> bool:
         return ENDS_IN_THOUGHT.search(self.tokenizer.decode(list(prompt_ids[-_TOKENS_OF_THOUGHT:]))) is not None
 
     # -- further turns -------------------------------------------------------------------------------------
@@ -233,19 +237,19 @@ class TextCodec(Codec):
         the policy wrote that token itself. For a text, they are the message's own ids. Special tokens that a message
         spells out, as a program's output may, stay text.
         """
-        message = self.escape_text(message)
+        message = self.escape_special_tokens(message)
         if isinstance(problem.prompt, str):
             return self.encode_text(message)
-        frame = self._turn_frame_for_message(problem)
+        frame = self._cached_message_frame(problem)
         if not frame.end_token:
-            return self.encode_text(frame.wrap(message))
+            return self.encode_text(frame.wrap_message(message))
         # Encoded with the end token before it: what follows a special token is split as in the whole conversation.
-        added = self._tokenize(frame.wrap(message))
+        added = self._tokenize(frame.wrap_message(message))
         closed = bool(ids) and ids[-1] == added[0]
         return tuple(added[1:] if closed else added)
 
     def truncate_middle(self, text: str, max_tokens: int) -> str:
-        ids = self._tokenize(self.escape_text(text))
+        ids = self._tokenize(self.escape_special_tokens(text))
         if len(ids) <= max_tokens:
             return text
         kept = max_tokens - len(self._tokenize(_LEFT_OUT))
@@ -256,19 +260,19 @@ class TextCodec(Codec):
             begin = whole[: spans[head - 1][1] if head else 0].decode(errors="ignore")
             end = whole[spans[-tail][0] if tail else len(whole) :].decode(errors="ignore")
             shorter = begin + _LEFT_OUT + end
-            excess = len(self._tokenize(self.escape_text(shorter))) - max_tokens
+            excess = len(self._tokenize(self.escape_special_tokens(shorter))) - max_tokens
             if excess <= 0:
                 return shorter
             kept -= excess  # tokens at the borders may be split differently
         raise ArgumentError("max_message_tokens", f"at least {2 * len(self._tokenize(_LEFT_OUT))}", str(max_tokens))
 
-    def _turn_frame_for_message(self, problem: Problem) -> TurnFrame:
+    def _cached_message_frame(self, problem: Problem) -> MessageFrame:
         """Return the template's text around a message, found once for each way in which conversations begin."""
         self._require_chat_template(problem)
         roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
         roles = roles[:-1] if roles[-1] == "assistant" else roles  # that message begins the policy's turn
         if roles not in self._frames:
-            self._frames[roles] = find_turn_frame(self.tokenizer, roles, self.template_arguments)
+            self._frames[roles] = find_message_frame(self.tokenizer, roles, self.template_arguments)
         return self._frames[roles]
 
     def _require_chat_template(self, problem: Problem) -> None:
@@ -279,7 +283,7 @@ class TextCodec(Codec):
             )
 
     def _tokenize(self, text: str, begins: bool = False) -> list[int]:
-        """Return the ids of a text; special tokens in it count, except those that :meth:`escape_text` marked."""
+        """Return the ids of a text; special tokens in it count, unless :meth:`escape_special_tokens` marked them."""
         first, *others = _MARKED.split(text)
         ids: list[int] = list(self.tokenizer(first, add_special_tokens=begins)["input_ids"])
         line_end = self.tokenizer("\n", add_special_tokens=False)["input_ids"] if others else []

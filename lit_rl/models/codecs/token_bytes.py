@@ -55,7 +55,7 @@ def text_and_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSp
     after = sizes.cumsum(0)
     ends = _raw_to_text_offsets(after, broken, at_end=True)
     starts = torch.where(sizes > 0, _raw_to_text_offsets(after - sizes, broken, at_end=False), ends)
-    dropped = vocabulary.count_dropped_characters(text)
+    dropped = vocabulary.count_dropped_leading_chars(text)
     if dropped:
         shift = len(text[:dropped].encode())
         starts, ends = (starts - shift).clamp(min=0), (ends - shift).clamp(min=0)
@@ -79,7 +79,7 @@ class _TokenByteTable(dict[int, bytes]):
         backend = tokenizer.backend_tokenizer
         self._token_of: Callable[[int], str | None] = backend.id_to_token
         self._special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
-        self._steps = _decoder_steps(backend.decoder, type(tokenizer).__name__)
+        self._steps = _tokenizer_decoder_steps(backend.decoder, type(tokenizer).__name__)
         self._byte_level = any(step["type"] == "ByteLevel" for step in self._steps)
 
     def __missing__(self, index: int) -> bytes:
@@ -107,7 +107,7 @@ class _TokenByteTable(dict[int, bytes]):
     def decode_pieces(self, ids: Sequence[int], pieces: list[bytes]) -> tuple[str, list[ByteSpan]]:
         """Return the text and the spans that are not UTF-8; remove from ``pieces`` the spaces that decoding drops."""
         if self._byte_level:
-            return _decode_lossy(b"".join(pieces))
+            return _decode_utf8_lossy(b"".join(pieces))
         for step in self._steps:
             if step["type"] == "Metaspace" and step["prepend_scheme"] != "never":
                 first = next((i for i, piece in enumerate(pieces) if piece), None)
@@ -118,7 +118,7 @@ class _TokenByteTable(dict[int, bytes]):
         except UnicodeDecodeError:  # some single bytes are no character
             return _decode_byte_runs(pieces, [index in self.single_bytes for index in ids])
 
-    def count_dropped_characters(self, text: str) -> int:
+    def count_dropped_leading_chars(self, text: str) -> int:
         """Count the characters that decoding drops at the beginning of a text."""
         count = 0
         for step in self._steps:
@@ -140,7 +140,7 @@ def _token_byte_table(tokenizer: Any) -> _TokenByteTable:
     return vocabulary
 
 
-def _decoder_steps(decoder: Any, name: str) -> list[dict[str, Any]]:
+def _tokenizer_decoder_steps(decoder: Any, name: str) -> list[dict[str, Any]]:
     """Return the backend's decoder as a flat list of steps; raise if a step does not keep bytes in place."""
     if decoder is None:
         raise UsageError(f"{name} has no decoder and puts a space between all tokens: set a decoder, e.g. ByteLevel")
@@ -190,7 +190,7 @@ def _raw_to_text_offsets(offsets: Tensor, broken: Sequence[ByteSpan], *, at_end:
     return torch.where(inside, character, offsets + shifts[before])
 
 
-def _decode_lossy(raw: bytes) -> tuple[str, list[ByteSpan]]:
+def _decode_utf8_lossy(raw: bytes) -> tuple[str, list[ByteSpan]]:
     """Decode UTF-8 with one U+FFFD for each longest piece that is not a character (the Unicode standard's practice)."""
     try:
         return raw.decode(), []

@@ -19,7 +19,7 @@ from lit_rl.models.loading.weights import without_progress_bars
 from lit_rl.training.checkpoints import holds_model_or_adapter
 
 
-def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
+def load_policy_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
     """Put a checkpoint's weights into a policy that was loaded from the same configuration."""
     own = {
         name.removeprefix("policy."): value
@@ -38,7 +38,7 @@ def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
     policy.load_state_dict(own, strict=False)
 
 
-def write_model(
+def write_policy_folder(
     policy: CausalLM,
     folder: Path,
     *,

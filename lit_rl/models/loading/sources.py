@@ -56,7 +56,7 @@ def has_tokenizer(folder: Path) -> bool:
     return any(file.name.startswith(_TOKENIZER_FILES) for file in folder.iterdir())
 
 
-def base_of_adapter(source: str) -> str:
+def base_source_of_adapter(source: str) -> str:
     """Return the resolved source of the base that an adapter's folder names."""
     file = Path(source) / ADAPTER_CONFIG
     with one_line_load_errors("adapter", source, MODEL_KEY):

@@ -30,13 +30,13 @@ from lit_rl.models.loading.sources import (
     MODEL_KEY,
     NO_FOREIGN_CODE,
     TOKENIZER_KEY,
-    base_of_adapter,
+    base_source_of_adapter,
     has_tokenizer,
     offline_unless_reachable,
     one_line_load_errors,
     resolve_model_source,
 )
-from lit_rl.training.precision import torch_dtype
+from lit_rl.training.precision import dtype_from_name
 
 _SPECIAL = {"bos_token_id", "eos_token_id", "pad_token_id"}
 _OF_ANY_MODEL = {*_SPECIAL, "auto_map", "tie_word_embeddings", "max_position_embeddings"}  # the last is read here, too
@@ -67,7 +67,7 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
 
     folder = resolve_model_source(source)
     if (Path(folder) / ADAPTER_CONFIG).is_file() and not has_tokenizer(Path(folder)):
-        folder = base_of_adapter(folder)
+        folder = base_source_of_adapter(folder)
     declared = Path(folder) / "tokenizer_config.json"
     with one_line_load_errors("tokenizer", folder, key):
         if Path(folder).is_dir() and not has_tokenizer(Path(folder)):
@@ -100,13 +100,13 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
                 model = _model_from_config(spec, tokenizer)
             model = model.to(torch.get_default_device())
         elif isinstance(spec.source, torch.nn.Module):
-            model = spec.source.to(torch_dtype(spec.dtype))
+            model = spec.source.to(dtype_from_name(spec.dtype))
         else:
             source = resolve_model_source(str(spec.source))
             is_adapter = (Path(source) / ADAPTER_CONFIG).exists()
             model = (_model_from_adapter if is_adapter else _model_from_pretrained)(spec, source)
         rows = model.get_input_embeddings().weight.shape[0]
-        if tokenizer is not None and (needed := _num_ids_in_use(tokenizer)) > rows:
+        if tokenizer is not None and (needed := _num_used_token_ids(tokenizer)) > rows:
             raise ArgumentError(
                 TOKENIZER_KEY,
                 f"ids below {rows}, the rows of the model's embedding",
@@ -121,7 +121,7 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
             return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
-def _num_ids_in_use(tokenizer: Any) -> int:
+def _num_used_token_ids(tokenizer: Any) -> int:
     """Return the number of a tokenizer's ids, without special tokens at the end that nothing names.
 
     Gemma 3's tokenizer, for example, has a token for images, which its smallest model does not know.
@@ -142,7 +142,7 @@ def _model_from_config(spec: ModelSpec, tokenizer: Any) -> Any:
         "pad_token_id": tokenizer.pad_token_id,
         **dict(spec.config or {}),
     }
-    dtype = torch_dtype(spec.dtype)
+    dtype = dtype_from_name(spec.dtype)
     if spec.quantization is not None and not torch.empty(0).is_meta:  # lit-rl plan builds without memory
         raise UsageError("quantization needs pretrained weights, but config builds the model from scratch: give model")
     config = AutoConfig.for_model(**fields)
@@ -162,7 +162,7 @@ def _model_from_config(spec: ModelSpec, tokenizer: Any) -> Any:
 def _model_from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
+    options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": dtype_from_name(spec.dtype)}
     if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
         with one_line_load_errors("model", source, key):
             config = AutoConfig.from_pretrained(source, **NO_FOREIGN_CODE)
@@ -203,7 +203,7 @@ def _model_from_adapter(spec: ModelSpec, source: str) -> Any:
         raise UsageError(
             f"{source} is an adapter, and lora={spec.lora} would add another: omit lora to continue the first one"
         )
-    home = base_of_adapter(source)
+    home = base_source_of_adapter(source)
     with one_line_load_errors("adapter", source, MODEL_KEY):
         config = PeftConfig.from_pretrained(source)
     base = _model_from_pretrained(spec, home, f"the base of the adapter {source}")

@@ -21,7 +21,7 @@ _OPEN_END = re.compile(r"(?:[-+*/%=<>,.({\[:&|^~\\]|\b(?:if|in|not|and|or|else|e
 def commonest_failure_and_advice(last: LastRollout, settings: RunSettings) -> tuple[str, str]:
     """Return how most rows of a rollout ended, and what to look at or to change."""
     rollout = last.rollout
-    rows, stopped = max(1, len(rollout.judgements)), rows_ended_by_stop(rollout)
+    rows, stopped = max(1, len(rollout.judgements)), rows_ended_by_stop_string(rollout)
     # Rows without a program, or with a program that fails before any test can fail.
     early = sum(rollout.judgements[row].outcome.verdict in _BROKEN for row in stopped)
     if len(stopped) > rows / 2 and early > len(stopped) / 2:
@@ -91,14 +91,14 @@ def _advice_for_verdict(verdict: Verdict, alike: Sequence[Judgement], rollout: R
 # -- stop strings --------------------------------------------------------------------------------------------
 
 
-def rows_ended_by_stop(rollout: Rollout) -> list[int]:
+def rows_ended_by_stop_string(rollout: Rollout) -> list[int]:
     """Return the rows whose last turn a stop string ended."""
     return [row for row, why in enumerate(rollout.completions.stop_reasons) if why is StopReason.STOP_STRING]
 
 
-def rows_cut_by_stop(rollout: Rollout) -> list[int]:
+def rows_cut_by_stop_string(rollout: Rollout) -> list[int]:
     """Return the rows that a stop string ended and whose program breaks off there or, if needed, is missing."""
-    return [row for row in rows_ended_by_stop(rollout) if _is_program_cut_off(rollout.judgements[row])]
+    return [row for row in rows_ended_by_stop_string(rollout) if _is_program_cut_off(rollout.judgements[row])]
 
 
 def _is_program_cut_off(judgement: Judgement) -> bool:

@@ -108,7 +108,7 @@ class RunSettings:
     term_weights: Mapping[str, float] = field(default_factory=dict)
     special_tokens: Mapping[int, str] = field(default_factory=dict)
 
-    def smaller_rate_hint(self, rate: float) -> tuple[str, str]:
+    def smaller_learning_rate_hint(self, rate: float) -> tuple[str, str]:
         """Return the cause that the learning rate is too large, and the command with a smaller rate."""
         lower = USUAL_ADAM_LR if rate > MAX_ADAM_LR and "betas" in self.optimizer else rate / 10
         return f"too high a learning rate ({rate:.2g})", f"{self.fit} --model.update.optimizer.init_args.lr {lower:.2g}"
@@ -191,31 +191,31 @@ class MetricHistory:
         return max(self.values("optimizer/learning_rate"), default=0.0)
 
     @property
-    def reward_floor(self) -> float:
+    def lowest_mean_reward(self) -> float:
         """Lowest mean reward of a rollout so far, at most 0: a reward may begin below 0."""
         return min(0.0, self.lowest.get(REWARD, 0.0))
 
     @property
-    def first_reward(self) -> MeanWithError:
+    def first_rollout_reward(self) -> MeanWithError:
         """Mean reward of the first rollout; its error counts groups, since rows of a group are alike."""
         spread = self.first_metrics.get("reward/std", inf) / sqrt(max(1.0, self.first_metrics.get(GROUPS, 1.0)))
         return MeanWithError(self.first_metrics.get(REWARD, 0.0), spread)
 
     @property
-    def has_earned(self) -> bool:
+    def has_earned_beyond_luck(self) -> bool:
         """True if the best rollout earned more than a few lucky hits."""
         _, peak = self.peak
         error = peak.get("reward/std", 0.0) / sqrt(max(1.0, peak.get(ROWS, 1.0)))
         # Now and then a program passes even the tests of another problem.
         lucky = self.best.get(PASSED, MeanWithError(0.0)).mean <= 0.01 and peak.get(PASSED, 1.0) <= 0.05
-        return not lucky and peak.get(REWARD, 0.0) - self.reward_floor > 3 * error
+        return not lucky and peak.get(REWARD, 0.0) - self.lowest_mean_reward > 3 * error
 
     @property
     def num_unrewarded_rollouts(self) -> int:
         """Number of latest consecutive rollouts that earned next to nothing; 0 if no earlier one earned anything."""
-        nothing = self.reward_floor + 0.05 * (self.peak[1].get(REWARD, 0.0) - self.reward_floor)
+        nothing = self.lowest_mean_reward + 0.05 * (self.peak[1].get(REWARD, 0.0) - self.lowest_mean_reward)
         rewards = reversed(self.values(REWARD))
-        return len(list(takewhile(lambda one: one <= nothing, rewards))) if self.has_earned else 0
+        return len(list(takewhile(lambda one: one <= nothing, rewards))) if self.has_earned_beyond_luck else 0
 
     @property
     def is_solved(self) -> bool:

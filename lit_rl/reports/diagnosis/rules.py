@@ -16,7 +16,7 @@ from lit_rl.reports.diagnosis.failures import (
     causes_of_truncation,
     commonest_failure_and_advice,
     commonest_stop_string,
-    rows_cut_by_stop,
+    rows_cut_by_stop_string,
 )
 from lit_rl.reports.diagnosis.history import (
     CUT,
@@ -72,7 +72,7 @@ def not_finite(metrics: MetricHistory, last: LastRollout, settings: RunSettings)
     return format_diagnosis(
         f"{', '.join(names[:3])} not finite",
         "no number after it means anything",
-        settings.smaller_rate_hint(metrics.learning_rate),
+        settings.smaller_learning_rate_hint(metrics.learning_rate),
         ("a reward or loss of your own divides by 0", settings.show),
         ("a dtype too narrow for these gradients", f"{settings.fit} --trainer.precision 32-true"),
     )
@@ -246,7 +246,7 @@ def exploding_loss(metrics: MetricHistory, last: LastRollout, settings: RunSetti
             return format_diagnosis(
                 f"{name} went from {first.mean:.3g} to {loss:.3g}",
                 "the loss diverges",
-                settings.smaller_rate_hint(metrics.learning_rate),
+                settings.smaller_learning_rate_hint(metrics.learning_rate),
                 ("rewards of a larger scale than before", settings.show),
             )
     return ""
@@ -260,7 +260,7 @@ def exploding_kl(metrics: MetricHistory, last: LastRollout, settings: RunSetting
         f"the updates of one rollout move the policy by {metrics.mean(_KL):.2g} nats a token",
         "later updates learn from rows that the policy no longer writes",
         ("too many updates", f"{settings.fit} --model.update.max_kl 0.05"),
-        settings.smaller_rate_hint(metrics.learning_rate),
+        settings.smaller_learning_rate_hint(metrics.learning_rate),
     )
 
 
@@ -280,16 +280,16 @@ def useless_critic(metrics: MetricHistory, last: LastRollout, settings: RunSetti
 def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """The reward has fallen to nothing, or has lost more than half of its rise from the floor to its best mean."""
     now, lost = metrics.mean_with_error(REWARD), metrics.num_unrewarded_rollouts
-    if now is None or not metrics.has_earned:
+    if now is None or not metrics.has_earned_beyond_luck:
         return ""
-    known = (metrics.best.get(REWARD, now), metrics.first_reward)
+    known = (metrics.best.get(REWARD, now), metrics.first_rollout_reward)
     best = max([now, *(one for one in known if one.exceeds(now))])
     if 2 * lost >= metrics.patience:
         number, peak = metrics.peak
         ends = f" ({commonest_failure_and_advice(last, settings)[0]})" if last.runs_programs else ""
         since = f"from rollout {metrics.rollout - lost + 1} on {sum(metrics.values(REWARD)[-lost:]) / lost:.3g}"
         measured, meaning = f"rollout {number} earned {peak[REWARD]:.3g}, {since}{ends}", "the policy was lost"
-    elif not lost and now.mean < metrics.reward_floor + (best.mean - metrics.reward_floor) / 2:
+    elif not lost and now.mean < metrics.lowest_mean_reward + (best.mean - metrics.lowest_mean_reward) / 2:
         fell = f"from {best.mean:.3g} ± {best.error:.2g} to {now.mean:.3g} ± {now.error:.2g}"
         measured = f"the mean reward of {metrics.patience} rollouts fell {fell}"
         meaning = "the policy unlearns, or problems are harder now"
@@ -316,7 +316,7 @@ def entropy_collapse(metrics: MetricHistory, last: LastRollout, settings: RunSet
     line = format_diagnosis(
         f"the entropy fell from {first.mean:.2g} to {entropy:.2g} nats a token, and most groups have equal rewards",
         "the policy no longer explores",
-        settings.smaller_rate_hint(metrics.learning_rate),
+        settings.smaller_learning_rate_hint(metrics.learning_rate),
         ("no KL or entropy bonus that keeps the entropy up", f"{settings.fit} --model.objective.kl_coef 0.01"),
     )
     if metrics.values(PASSED):
@@ -339,7 +339,7 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
         measured = f"all rewards of the last {metrics.patience} rollouts were {reward:.3g}, so nothing is learned"
     every, none = metrics.mean("group/all_passed_fraction"), metrics.mean("group/none_passed_fraction")
     peak, top = metrics.highest.get(REWARD, reward), metrics.highest.get(HIGHEST, reward)
-    fell = metrics.has_earned and peak - reward > 0.1 * (peak - metrics.reward_floor)
+    fell = metrics.has_earned_beyond_luck and peak - reward > 0.1 * (peak - metrics.lowest_mean_reward)
     if passed > 0.98 or every > 0.9 * flat > 0:
         meaning = f"programs passed from the beginning (never less than {metrics.lowest.get(PASSED, 0.0):.0%})"
         first = ("the tests check nothing", settings.check_data)
@@ -370,7 +370,7 @@ def format_falling(metrics: MetricHistory, last: LastRollout, settings: RunSetti
         if share is None or best - share.mean <= 0.2 or metrics.num_unrewarded_rollouts:
             continue
         measured = f"completions {kind} fell from {best:.0%} to {share.mean:.0%}"
-        cause = settings.smaller_rate_hint(metrics.learning_rate)
+        cause = settings.smaller_learning_rate_hint(metrics.learning_rate)
         reward, now = metrics.first.get(REWARD), metrics.mean_with_error(REWARD)
         if reward is not None and now is not None and now.exceeds(reward):
             measured += f" while the reward rose to {now.mean:.3g}"
@@ -392,7 +392,7 @@ def truncated(metrics: MetricHistory, last: LastRollout, settings: RunSettings) 
         )
     if cut <= max(0.05, 0.3 * failed):
         return ""
-    string = commonest_stop_string(last.rollout, rows_cut_by_stop(last.rollout), last.decode)
+    string = commonest_stop_string(last.rollout, rows_cut_by_stop_string(last.rollout), last.decode)
     return format_diagnosis(
         f"{min(1.0, cut / failed):.0%} of the programs that fail break off where a stop string ended them",
         "answers are judged without their end",
@@ -424,7 +424,7 @@ def _causes_of_drift(metrics: MetricHistory, settings: RunSettings) -> tuple[tup
     other = ("no KL that holds the policy near its start", f"{settings.fit} --model.objective.kl_coef 0.01")
     if settings.steps > 1:
         other = (f"too many updates per rollout ({settings.steps})", f"{settings.fit} --model.update.max_kl 0.05")
-    return settings.smaller_rate_hint(metrics.learning_rate), other
+    return settings.smaller_learning_rate_hint(metrics.learning_rate), other
 
 
 def _longest_completions(last: LastRollout) -> str:

@@ -76,7 +76,7 @@ def mean_and_band_panel(title: str, lines: Sequence[CurveGroup], clock: str) -> 
         shapes.append(
             PanelShape("line", line.colour, _curve_path([(n, mean) for n, _, mean, _ in points], x, y), dots=dots)
         )
-    return _draw_panel(title, clock, title.rpartition("/")[2].replace("_", " "), shapes, x, y)
+    return _build_chart_panel(title, clock, title.rpartition("/")[2].replace("_", " "), shapes, x, y)
 
 
 def stacked_areas_panel(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str], clock: str) -> ChartPanel:
@@ -90,7 +90,7 @@ def stacked_areas_panel(title: str, shares: Mapping[str, Curve], colours: Mappin
         outline = [(n, top[n]) for n in counts] + [(n, floor[n]) for n in reversed(counts)]
         shapes.append(PanelShape("area", colours[name], f"{_curve_path(outline, x, y)}Z", name))
         floor = top
-    return _draw_panel(title, clock, "share of rows", shapes, x, y)
+    return _build_chart_panel(title, clock, "share of rows", shapes, x, y)
 
 
 def min_mean_max_by_count(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
@@ -126,7 +126,7 @@ def _curve_path(points: Sequence[tuple[int, float]], x: AxisScale, y: AxisScale)
     return "M" + "L".join(f"{x(n)},{y(value)}" for n, value in points) if points else "M0,0"
 
 
-def _draw_panel(
+def _build_chart_panel(
     title: str, x_name: str, y_name: str, shapes: Sequence[PanelShape], x: AxisScale, y: AxisScale
 ) -> ChartPanel:
     rows = [(y(value), format_number(value, 3)) for value in axis_ticks(y.low, y.high)]

@@ -12,8 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lit_rl.reports.html.charts import COLOURS, FRAME, ChartPanel, CurveGroup, mean_and_band_panel, stacked_areas_panel
-from lit_rl.reports.improvement import format_with_interval, learning_verdict, validation_changes
-from lit_rl.reports.runs import Run, group_by_settings
+from lit_rl.reports.improvement import format_share_with_interval, learning_verdict, validation_changes
+from lit_rl.reports.runs import Run, group_runs_by_settings
 from lit_rl.run_files.records import Curve, RecordedRollout, RecordedRow
 from lit_rl.run_files.row_text import KINDS, outcome_sections, token_values_by_column, verdict_and_cause_text
 from lit_rl.run_files.settings import settings_that_differ
@@ -70,7 +70,7 @@ def render_html_report(runs: Sequence[Run], metrics: Sequence[str] | None = None
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    shares = {run.name: found for run in runs if (found := _verdict_shares(run))}
+    shares = {run.name: found for run in runs if (found := _verdict_share_curves(run))}
     return templates.get_template("page.html.jinja").render(
         runs=runs,
         style=Markup((_HERE / "page.css").read_text("utf-8")),
@@ -108,7 +108,7 @@ def render_html_report(runs: Sequence[Run], metrics: Sequence[str] | None = None
 # -- numbers --------------------------------------------------------------------------------------------------
 
 
-def _verdict_shares(run: Run) -> dict[str, Curve]:
+def _verdict_share_curves(run: Run) -> dict[str, Curve]:
     """Return the curves of the verdicts that occurred, in the order in which they are drawn."""
     found = {match[1]: curve for name, curve in run.curves.items() if (match := _VERDICT.fullmatch(name))}
     return {name: found[name] for name in _VERDICT_COLOURS if any(share > 0 for _, share in found.get(name, []))}
@@ -133,7 +133,7 @@ def _validation_table(run: Run) -> list[tuple[str, ...]]:
             passed = "" if tasks is None or measure != "pass@1" else f"{last * tasks:.4g} of {tasks:.0f}"
             at_best = f"{best[1]:.3f} ({run.clock} {best[0]})"
             count = tasks if measure == "pass@1" else None
-            ends = (format_with_interval(value, count) for value in (first, last))
+            ends = (format_share_with_interval(value, count) for value in (first, last))
             numbers = (next(ends), at_best, next(ends), passed, "" if tokens is None else f"{tokens:.1f}")
         rows.append((*what, sampling, measure, length, *numbers))
     return rows
@@ -141,7 +141,7 @@ def _validation_table(run: Run) -> list[tuple[str, ...]]:
 
 def _curve_panels(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any]:
     """Return the panels of the overview, of the reward's terms, and of all other metrics."""
-    groups = group_by_settings(runs)
+    groups = group_runs_by_settings(runs)
     colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(groups)}
     known = sorted({name for run in runs for name in run.curves})
     wanted = OVERVIEW if metrics is None else metrics

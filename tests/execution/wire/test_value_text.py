@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, call_text, lines_of, shorten_text, value_text
+from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, call_text, shorten_text, source_excerpt, value_text
 
 AS_PYTHON_WRITES = [
     None, True, 3, -1.5, 2j, "it's", b"a\0", bytearray(b"x"), [], [1, [2]], (), (1,), (1, 2), {}, {"a": [1], 2: None},
@@ -44,7 +44,7 @@ def test_what_is_long_is_cut():
     text = value_text([1] * 300)
     assert text.startswith("[1, 1") and text.endswith("1, 1]") and len(text) == MAX_SHOWN_LENGTH
     assert shorten_text("x" * 501) != "x" * 501 == shorten_text("x" * 501, 501)
-    assert lines_of("a\n  b\n  c\nd", 2, 3) == "b\n  c"
+    assert source_excerpt("a\n  b\n  c\nd", 2, 3) == "b\n  c"
     assert call_text("f", [1, "a"], {"key": [2]}) == "f(1, 'a', key=[2])"
     assert len(call_text("f", ["x" * 10**6] * 10**6, {})) == MAX_SHOWN_LENGTH
 

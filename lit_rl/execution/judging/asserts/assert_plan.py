@@ -25,8 +25,8 @@ from lit_rl.execution.judging.asserts.literal_expressions import (
     evaluate_pure,
     take_calls_out_of_assert,
 )
-from lit_rl.execution.judging.asserts.prepared_tests import is_call_of_check, program_names
-from lit_rl.execution.wire.value_text import lines_of, value_text
+from lit_rl.execution.judging.asserts.prepared_tests import is_call_of_check, names_from_program
+from lit_rl.execution.wire.value_text import source_excerpt, value_text
 
 # Importing these does nothing but bind names, in every process.
 _QUIET_MODULES = frozenset((
@@ -68,15 +68,15 @@ class Assertion:
     def wanted_text(self, test: str) -> str:
         with contextlib.suppress(Exception):  # what the assert itself would raise
             if self.other_side is not None:
-                return value_text(self._other_value(self.other_side))
-        return lines_of(test, *self.lines)
+                return value_text(self._evaluate_other_side(self.other_side))
+        return source_excerpt(test, *self.lines)
 
     def wanted_literal(self) -> Any:
         """Return the value that the result must equal; ``None`` if there is no such value."""
         with contextlib.suppress(Exception):
-            return None if self.other_side is None else self._other_value(self.other_side)
+            return None if self.other_side is None else self._evaluate_other_side(self.other_side)
 
-    def _other_value(self, side: ast.expr) -> Any:
+    def _evaluate_other_side(self, side: ast.expr) -> Any:
         code = compile(ast.Expression(side), "<test>", "eval")
         return eval(code, {**_KNOWN}, dict(self.values))
 
@@ -105,7 +105,7 @@ class _AssertPlanner:
     def __init__(self, test: str, tree: ast.Module, entry_point: str | None) -> None:
         self._tree = tree
         self._entry_point = entry_point
-        self._names = program_names(test, tree, entry_point)
+        self._names = names_from_program(test, tree, entry_point)
         self._alias: dict[str, str] = {}
         self._values: dict[str, Any] = {}
         self._imported: set[str] = set()

@@ -42,7 +42,7 @@ class EvidenceInserter(ast.NodeTransformer):
         """Let handlers of ``StopIteration`` also catch what replaces a ``StopIteration`` that left the program."""
         if node.type and any(isinstance(part, ast.Name) and part.id == "NameError" for part in ast.walk(node.type)):
             node.body.insert(0, ast.copy_location(ast.parse(f"{PROBED}()").body[0], node))
-        node.type = _with_replaced_stop_iteration(node.type)
+        node.type = _add_replaced_stop_iteration(node.type)
         return self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
@@ -54,7 +54,7 @@ class EvidenceInserter(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         """Visit ``if not right: raise ...`` or ``if a != b: assert near(a, b)``; getting past either is a check."""
-        raises = _always_raises([*node.body, *node.orelse]) or (_is_negated_comparison(node.test) and can_fail(node))
+        raises = _always_raises([*node.body, *node.orelse]) or (_is_failure_condition(node.test) and can_fail(node))
         self._visit_conditional(node)
         return [node, self._make_evidence_note(node)] if raises else [node]
 
@@ -79,7 +79,7 @@ class EvidenceInserter(ast.NodeTransformer):
         """Visit any other statement, whose blocks may not run."""
         return self._visit_conditional(node)
 
-    def require_asserts_of(self, function: ast.FunctionDef) -> None:
+    def mark_asserts_required(self, function: ast.FunctionDef) -> None:
         """Count the asserts of a function's own block as required: the function is certain to be called."""
         for statement in function.body:
             number = noted_evidence_number(statement)
@@ -114,7 +114,7 @@ class EvidenceInserter(ast.NodeTransformer):
 
 def can_fail(tree: ast.AST, mute: frozenset[str] = frozenset()) -> bool:
     """Return whether a test has an assert, or anything else that fails it when something is wrong."""
-    for node in statements(tree):
+    for node in walk_statements(tree):
         asserts = isinstance(node, ast.Expr) and _calls_fallible_assert(node) and called_name(node.value) not in mute
         if isinstance(node, ast.Raise) or asserts or (isinstance(node, ast.Assert) and not static_truth(node.test)):
             return True
@@ -146,9 +146,9 @@ def static_truth(node: ast.expr) -> bool | None:
     if isinstance(node, ast.Lambda | ast.GeneratorExp):
         return True
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return _truth_of_display(node.elts, [item for item in node.elts if not isinstance(item, ast.Starred)])
+        return _truth_of_container(node.elts, [item for item in node.elts if not isinstance(item, ast.Starred)])
     if isinstance(node, ast.Dict):
-        return _truth_of_display(node.keys, [key for key in node.keys if key is not None])
+        return _truth_of_container(node.keys, [key for key in node.keys if key is not None])
     if isinstance(node, ast.JoinedStr):
         return True if any(isinstance(part, ast.Constant) and part.value for part in node.values) else None
     if isinstance(node, ast.NamedExpr):
@@ -163,15 +163,15 @@ def static_truth(node: ast.expr) -> bool | None:
         deciding = isinstance(node.op, ast.Or)
         parts = [static_truth(part) for part in node.values]
         return deciding if deciding in parts else (None if None in parts else not deciding)
-    return _truth_of_constants(node) if isinstance(node, ast.Compare) else None
+    return _truth_of_constant_comparison(node) if isinstance(node, ast.Compare) else None
 
 
-def _truth_of_display(items: Sequence[Any], certain: Sequence[Any]) -> bool | None:
+def _truth_of_container(items: Sequence[Any], certain: Sequence[Any]) -> bool | None:
     """Return whether a display has an item; ``None`` if all of its items are unpacked from elsewhere."""
     return bool(certain) if certain or not items else None
 
 
-def _truth_of_constants(node: ast.Compare) -> bool | None:
+def _truth_of_constant_comparison(node: ast.Compare) -> bool | None:
     parts = (node.left, *node.comparators)
     if not all(isinstance(part, ast.Constant) for part in parts):
         return None
@@ -200,23 +200,23 @@ def helpers_that_never_assert(tree: ast.Module) -> frozenset[str]:
     )
 
 
-def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+def walk_statements(tree: ast.AST) -> Iterator[ast.stmt]:
     """Yield all statements, at any depth."""
     for _, field in ast.iter_fields(tree):
         for node in field if isinstance(field, list) else ():
             if isinstance(node, ast.stmt):
                 yield node
             if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
-                yield from statements(node)
+                yield from walk_statements(node)
 
 
 def _allow_replaced_stop_iteration(call: ast.expr) -> None:
     """Let ``raises(StopIteration)`` also accept what replaces a ``StopIteration`` that left the program."""
     if isinstance(call, ast.Call) and called_name(call) in _EXPECTING and call.args:
-        call.args[0] = _with_replaced_stop_iteration(call.args[0]) or call.args[0]
+        call.args[0] = _add_replaced_stop_iteration(call.args[0]) or call.args[0]
 
 
-def _with_replaced_stop_iteration(expected: ast.expr | None) -> ast.expr | None:
+def _add_replaced_stop_iteration(expected: ast.expr | None) -> ast.expr | None:
     """Return the exception classes that an expression names, plus ``STOPPED`` if ``StopIteration`` is among them."""
     classes = expected.elts if isinstance(expected, ast.Tuple) else [expected]
     if expected is None or not any(isinstance(part, ast.Name) and part.id == "StopIteration" for part in classes):
@@ -252,10 +252,10 @@ def called_name(node: ast.AST) -> str:
     )
 
 
-def _is_negated_comparison(test: ast.expr) -> bool:
+def _is_failure_condition(test: ast.expr) -> bool:
     """Return whether a condition is false when all is right: ``a != b``, ``not right``."""
     if isinstance(test, ast.BoolOp):
-        return any(_is_negated_comparison(part) for part in test.values)
+        return any(_is_failure_condition(part) for part in test.values)
     if isinstance(test, ast.Compare):
         return any(isinstance(operator, ast.NotEq | ast.IsNot | ast.NotIn) for operator in test.ops)
     return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)

@@ -65,7 +65,7 @@ def evaluate_pure(node: ast.expr, resolve: Callable[[ast.expr], str | None], val
     for part in ast.walk(node):
         pure = isinstance(part, ast.Call) and not part.keywords and resolve(part.func) is None
         known = isinstance(part, ast.Name) and _means_plain_data(part, called, resolve, values)
-        slow = isinstance(part, ast.BinOp) and not _is_small_power(part)
+        slow = isinstance(part, ast.BinOp) and not _makes_small_int(part)
         if slow or not (pure or known or isinstance(part, _ARGUMENT_NODES)):
             raise NotLiteral
     code = compile(ast.Expression(node), "<test>", "eval")
@@ -97,7 +97,7 @@ class _CallReplacer(ast.NodeTransformer):
         if isinstance(node, ast.Name) and node.id in self._known:
             return node
         if isinstance(node, ast.BinOp):
-            is_plain = isinstance(node.op, _LINEAR_OPERATORS) or (_is_free_of_results(node) and _is_small_power(node))
+            is_plain = isinstance(node.op, _LINEAR_OPERATORS) or (_is_free_of_results(node) and _makes_small_int(node))
         elif isinstance(node, ast.BoolOp):  # which may skip calls that a plan would make: a grader evaluates in order
             is_plain = not any(isinstance(part, ast.Call) for part in ast.walk(node))
         else:
@@ -123,7 +123,7 @@ class _CallReplacer(ast.NodeTransformer):
         return node
 
 
-def _is_small_power(node: ast.BinOp) -> bool:
+def _makes_small_int(node: ast.BinOp) -> bool:
     """Return whether an operation makes no int that is slow to compare with results; a grader has its own limits."""
     if not isinstance(node.op, ast.Pow | ast.LShift):
         return True

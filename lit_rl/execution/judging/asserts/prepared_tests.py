@@ -70,11 +70,11 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
     """Compile the tests for a grader."""
     try:
         tree = ast.parse(test)
-        names = program_names(test, tree, entry_point)
+        names = names_from_program(test, tree, entry_point)
         modules = unimported_modules(tree, names, entry_point)
         names -= {name for name, (module, _) in modules.items() if module != name}
         imports, texts = tuple(_find_imports(tree)), _possible_source_texts(tree)
-        calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
+        calls_check = any(is_call_of_check(node) for node in _statements_run_at_import(tree))
         runs = tuple(_tests_to_run(tree))
         check = {"check"} if entry_point is not None or calls_check else set()
         if fault := next(_faults_of_tests(tree, names, check | {name for _, name, _ in runs}), None):
@@ -84,7 +84,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         counted = evidence.visit(tree)
         functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         for name in called & functions.keys():
-            evidence.require_asserts_of(functions[name])
+            evidence.mark_asserts_required(functions[name])
         TestList(counted, called).continue_after_failures()
         code = compile(ast.fix_missing_locations(counted), "<test>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -109,7 +109,7 @@ def count_tests(test: str, entry_point: str | None) -> int:
     """Count the tests in a source without running it; return 0 if it does not compile."""
     try:
         tree = ast.parse(test)
-        calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
+        calls_check = any(is_call_of_check(node) for node in _statements_run_at_import(tree))
         run = {name for _, name, _ in _tests_to_run(tree)} | (
             {"check"} if entry_point is not None or calls_check else set()
         )
@@ -151,13 +151,13 @@ def _tests_to_run(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
             yield "function", node.name, node.lineno
 
 
-def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
+def _statements_run_at_import(tree: ast.AST) -> Iterator[ast.stmt]:
     """Yield the statements that run with the module itself, leaving out those in functions and classes."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.stmt):
             yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
-            yield from _statements_that_run(node)
+            yield from _statements_run_at_import(node)
 
 
 def _find_imports(tree: ast.AST) -> Iterator[Import]:
@@ -247,7 +247,7 @@ def is_call_of_check(statement: ast.stmt) -> bool:
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
 
 
-def program_names(test: str, tree: ast.Module, entry_point: str | None) -> frozenset[str]:
+def names_from_program(test: str, tree: ast.Module, entry_point: str | None) -> frozenset[str]:
     """Return the names in a test that mean the program's: names used but not bound by the test, and not builtin.
 
     Tests must not use a program's own ``abs`` or ``set``. Where a test uses only builtin names
@@ -261,7 +261,7 @@ def program_names(test: str, tree: ast.Module, entry_point: str | None) -> froze
         chosen.add(entry_point)
     elif not chosen:
         chosen = {
-            name for call in _tested_calls(tree, bound) if (name := _plain_callee_name(call)) and name not in bound
+            name for call in _tested_operands(tree, bound) if (name := _plain_callee_name(call)) and name not in bound
         }
     return frozenset(chosen)
 
@@ -275,7 +275,7 @@ def _free_names(scope: symtable.SymbolTable) -> Iterator[str]:
         yield from _free_names(inner)
 
 
-def _tested_calls(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
+def _tested_operands(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
     """Yield the first operand of each assert, and the first argument of each call of a test helper."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):

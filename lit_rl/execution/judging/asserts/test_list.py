@@ -35,7 +35,7 @@ class TestList:
     def __init__(self, tree: ast.Module, run: Collection[str]) -> None:
         self._tree, self._run = tree, run
         self._values = _values_bound_once(tree)
-        plain = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_run_by_call(node)}
+        plain = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _runs_when_called(node)}
         mentioned = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
         called = Counter(
             _name_only_callee(one) for top in tree.body for one in (top.body if _is_main_guard(top) else [top])
@@ -47,7 +47,7 @@ class TestList:
             if mentioned[name] == called[name] and (name in run or called[name])
         }
         self._times = called
-        self._helpers = {name for name, node in plain.items() if _holds_note(node)} - self._listed.keys()
+        self._helpers = {name for name, node in plain.items() if _contains_evidence_note(node)} - self._listed.keys()
 
     def count(self) -> int:
         classes = (node for node in self._tree.body if isinstance(node, ast.ClassDef) and node.name in self._run)
@@ -112,7 +112,9 @@ class TestList:
         if isinstance(statement, _DEFINITIONS) or _is_main_guard(statement) or self._num_rounds(statement) is not None:
             return False
         called = called_name(statement.value) if isinstance(statement, ast.Expr) else ""
-        return called not in self._listed and (note is not None or called in self._helpers or _holds_note(statement))
+        return called not in self._listed and (
+            note is not None or called in self._helpers or _contains_evidence_note(statement)
+        )
 
     def _literal_length(self, node: ast.expr, most: int = 9) -> int | None:
         """Return the number of items of an iterable that the tests write out; follow names at most ``most`` times."""
@@ -153,7 +155,7 @@ def _statements_with_notes(body: Body) -> Iterator[tuple[ast.stmt, ast.stmt | No
             yield statement, None if after is None or noted_evidence_number(after) is None else after
 
 
-def _is_run_by_call(function: ast.FunctionDef) -> bool:
+def _runs_when_called(function: ast.FunctionDef) -> bool:
     """Return whether calling a function runs it; its only decorators may be pytest's ``parametrize``."""
     marks = function.decorator_list
     cases = [mark for mark in marks if called_name(mark) == "parametrize" and isinstance(mark, ast.Call)]
@@ -175,7 +177,7 @@ def _name_only_callee(statement: ast.stmt) -> str:
     return call.func.id if all(isinstance(argument, ast.Name) for argument in call.args) else ""
 
 
-def _holds_note(node: ast.stmt) -> bool:
+def _contains_evidence_note(node: ast.stmt) -> bool:
     return any(isinstance(part, ast.Expr) and noted_evidence_number(part) is not None for part in ast.walk(node))
 
 

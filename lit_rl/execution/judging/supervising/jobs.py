@@ -72,7 +72,7 @@ class JobReport(NamedTuple):
         return self.cause in (OUT_OF_CPU, OUT_OF_WALL)
 
 
-class _Job:
+class _RunningJob:
     """The running job: its number, its watch, and the time by which the zygote must have answered."""
 
     def __init__(self, watch: JobWatch, cpu_seconds: float) -> None:
@@ -98,7 +98,7 @@ class ZygoteClient:
         self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read
         self.on_renewal: Callable[[], None] = lambda: None  # called before a worn zygote is replaced
         self._is_worn = False
-        self._job: _Job | None = None
+        self._job: _RunningJob | None = None
         self._poll = select.poll()
         self._poll.register(self._zygote.control, select.POLLIN)
         self._hang_up = {trainer, trainer_process}
@@ -133,7 +133,7 @@ class ZygoteClient:
             self._is_worn = False
             worn.close()  # only now: removing the last folder in the sandbox's own removes that, too
         watch = JobWatch(case_seconds, num_cases, children[0].answers, self.settings.memory_bytes, sleep_total)
-        self._job = _Job(watch, case_seconds * num_cases)
+        self._job = _RunningJob(watch, case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
         header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
@@ -196,13 +196,13 @@ class ZygoteClient:
     def close(self) -> None:
         self._zygote.close()
 
-    def _enforce_limits(self, job: _Job) -> None:
+    def _enforce_limits(self, job: _RunningJob) -> None:
         """Stop a job that is over a limit; give up on a zygote that does not answer."""
         now = time.monotonic()
         if now >= job.next_word:
             job.next_word = now + LOOK_SECONDS
             self.on_wait()
-        if job.watch.has_begun and not job.is_stopped:
+        if job.watch.is_watching and not job.is_stopped:
             if now >= job.next_look:
                 job.next_look = now + LOOK_SECONDS
                 cause = job.watch.exceeded_limit()
@@ -211,7 +211,7 @@ class ZygoteClient:
         elif now > job.answer_by:
             raise ZygoteLost("the zygote does not answer")
 
-    def _receive(self, job: _Job) -> JobReport | None:
+    def _receive(self, job: _RunningJob) -> JobReport | None:
         """Receive a packet of the zygote: the job's report, or the descriptors by which to watch the job."""
         with _errors_as_zygote_lost():
             data, descriptors, _, _ = socket.recv_fds(self._zygote.control, 4096, 2)
@@ -235,7 +235,7 @@ class ZygoteClient:
         job.watch.void_changed_answers()
         return JobReport(self._cause_of_end(parts[0][1], job, children), parts[0][2], children)
 
-    def _cause_of_end(self, cause: int, job: _Job, children: Sequence[ChildUsage]) -> int:
+    def _cause_of_end(self, cause: int, job: _RunningJob, children: Sequence[ChildUsage]) -> int:
         """Return the cause of a job's end; look for a limit if something other than the zygote killed a child."""
         ended = [spent for spent in children if spent.status & 0x7F in _OF_THE_KERNEL and not spent.was_stopped]
         if not ended or cause != FINISHED:

@@ -22,14 +22,14 @@ _TICK_SECONDS = 0.1
 _hang_ups = select.poll()  # hang-ups of the trainer
 
 
-class ReadsTooLong(BaseException):
+class SupervisorTooSlow(BaseException):
     """Work that a program caused takes too much time. This is no ``Exception``, so no handler on the way catches it."""
 
 
 class SupervisorLimits:
     """Limits on memory and CPU seconds of this process.
 
-    When time is up, ``ReadsTooLong`` is raised. If that does not help within a while, because the interpreter is
+    When time is up, ``SupervisorTooSlow`` is raised. If that does not help within a while, because the interpreter is
     inside one long operation, the kernel ends the process with ``SIGPROF``.
     """
 
@@ -73,8 +73,8 @@ def watch_for_hang_up(trainer: int, trainer_process: int) -> None:
 
 
 @contextlib.contextmanager
-def cpu_limit(seconds: float) -> Iterator[None]:
-    """Raise ``ReadsTooLong`` once the block has taken ``seconds`` of CPU time; outer timers wait meanwhile."""
+def limit_cpu_seconds(seconds: float) -> Iterator[None]:
+    """Raise ``SupervisorTooSlow`` once the block has taken ``seconds`` of CPU time; outer timers wait meanwhile."""
     is_inside = True
     until = time.process_time() + seconds
     before = signal.signal(signal.SIGVTALRM, lambda *_: _raise_if_late(until) if is_inside else None)
@@ -95,7 +95,7 @@ def _raise_if_late(until: float) -> None:
     if _hang_ups.poll(0):
         raise SystemExit(0)
     if time.process_time() >= until:
-        raise ReadsTooLong
+        raise SupervisorTooSlow
 
 
 def _limit_memory(num_bytes: int) -> None:

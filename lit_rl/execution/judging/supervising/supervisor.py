@@ -25,7 +25,7 @@ from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_me
 from lit_rl.execution.judging.checking import CheckerRunner
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
-from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, SupervisorLimits, watch_for_hang_up
+from lit_rl.execution.judging.supervising.own_limits import SupervisorLimits, SupervisorTooSlow, watch_for_hang_up
 from lit_rl.execution.spawning import ZygoteSettings
 
 # A program to judge: its number, source and check, packed so that a check that cannot be read here fails no other task.
@@ -108,7 +108,7 @@ class Supervisor:
             reason: Outcome | str = Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=str(fault))
         except KilledFromOutside:
             reason = KILLED
-        except (MemoryError, ReadsTooLong) as error:
+        except (MemoryError, SupervisorTooSlow) as error:
             # Before any program ran, only the tests can have taken so much.
             by_program = self._limits.has_content
             verdict = Verdict.OUTPUT_LIMIT if by_program else Verdict.INFRASTRUCTURE_FAILURE

@@ -59,7 +59,7 @@ class JobWatch:
         sleep_total: SleepTotal | None = None,
     ) -> None:
         self._case_seconds, self._memory_bytes = case_seconds, memory_bytes
-        self._answers = _AnswerCount(answers) if answers is not None and num_cases > 1 else None
+        self._answers = _AnswerCounter(answers) if answers is not None and num_cases > 1 else None
         self._num_answers = 0
         self._charged = 0.0
         self._clocks: _ProcessClocks | None = None
@@ -68,13 +68,13 @@ class JobWatch:
         self._slept_before = self._sleep_total.slept_seconds
 
     @property
-    def has_begun(self) -> bool:
+    def is_watching(self) -> bool:
         """True if the job took long enough to be watched."""
         return self._clocks is not None
 
     def begin(self, processes: Sequence[int]) -> None:
         """Watch these processes, given by descriptors that are read now and not kept."""
-        self._clocks = _ProcessClocks([pid for pid in map(_pid_of, processes) if pid > 0])
+        self._clocks = _ProcessClocks([pid for pid in map(_pid_of_pidfd, processes) if pid > 0])
 
     def pause(self) -> None:
         """Stop the clocks: the program now waits for the supervisor."""
@@ -113,7 +113,7 @@ class JobWatch:
             self._answers.void_if_changed()
 
 
-class _AnswerCount:
+class _AnswerCounter:
     """Counter of the lines in a memfd that reads on from where the last look ended."""
 
     def __init__(self, descriptor: int) -> None:
@@ -151,14 +151,14 @@ class _ProcessClocks:
         self._slept = self._slept_last = self._credited = 0.0
         self._covered = 0.0  # seconds of this window in which a thread may have waited
         self._began = self._read_at = time.monotonic()
-        self._cpu = self._first_cpu = self._cpu_now()
-        self._waited = self._waited_before = self._waited_by_thread()
+        self._cpu = self._first_cpu = self._total_cpu_seconds()
+        self._waited = self._waited_before = self._thread_core_waits()
 
     def cpu_and_slept_seconds(self) -> tuple[float, float]:
         """Return the CPU seconds in total, and the seconds slept since the watch began."""
-        now, cpu = time.monotonic(), self._cpu_now()
+        now, cpu = time.monotonic(), self._total_cpu_seconds()
         ran = cpu - self._cpu
-        claimed, longest = self._waited_seconds(now - self._read_at, ran)
+        claimed, longest = self._core_wait_seconds(now - self._read_at, ran)
         self._read_at = now
         asleep = max(0.0, now - self._began - ran)
         most = WALL_SLACK_SECONDS + _MAX_WAITING * (cpu - self._first_cpu) - self._credited
@@ -170,17 +170,17 @@ class _ProcessClocks:
             self._began, self._cpu, self._waited_before, self._covered = now, cpu, self._waited, 0.0
         return cpu, slept
 
-    def _waited_seconds(self, passed: float, ran: float) -> tuple[float, float]:
+    def _core_wait_seconds(self, passed: float, ran: float) -> tuple[float, float]:
         """Return the most seconds of this window in which threads waited for other programs, and the longest wait.
 
         Time counts once, however many threads waited. While one of the job's own threads ran, the others may have
         waited for it. That time is deducted, so that threads gain no time by waking together.
         """
-        alive = self._waited_by_thread()
-        reported = _increase(self._waited, alive)
+        alive = self._thread_core_waits()
+        reported = _increase_by_thread(self._waited, alive)
         self._covered += min(sum(reported.values()), passed + max(reported.values(), default=0.0))
         self._waited = {**self._waited, **alive}
-        waits = _increase(self._waited_before, self._waited)
+        waits = _increase_by_thread(self._waited_before, self._waited)
         others = max(0, sum(seconds > 0 or thread in alive for thread, seconds in waits.items()) - 1)
         return sum(waits.values()) - others * ran, max(waits.values(), default=0.0)
 
@@ -201,14 +201,14 @@ class _ProcessClocks:
             self._began, self._read_at = self._began + paused, self._read_at + paused
             self._paused = None
 
-    def _cpu_now(self) -> float:
+    def _total_cpu_seconds(self) -> float:
         """Return the CPU seconds of all processes; a process that has ended keeps its last value."""
         for pid in _with_descendants(self._pids):
             with contextlib.suppress(OSError):
                 self._cpu_of[pid] = time.clock_gettime(~pid << 3 | 2)
         return sum(self._cpu_of.values())
 
-    def _waited_by_thread(self) -> dict[str, float]:
+    def _thread_core_waits(self) -> dict[str, float]:
         """Return the seconds that each thread has waited for a core so far; empty if the kernel reports none."""
         waited = {}
         for pid in self._cpu_of:
@@ -219,7 +219,7 @@ class _ProcessClocks:
         return waited
 
 
-def _increase(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+def _increase_by_thread(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
     """Return the increase for each thread number; a number that another thread took over starts anew."""
     return {thread: max(0.0, total - before.get(thread, 0.0)) for thread, total in now.items()}
 
@@ -234,7 +234,7 @@ def _with_descendants(pids: Sequence[int]) -> list[int]:
     return found
 
 
-def _pid_of(descriptor: int) -> int:
+def _pid_of_pidfd(descriptor: int) -> int:
     """Return the process id of a descriptor, in this process's namespace; -1 if the process is gone or unknown."""
     with contextlib.suppress(OSError):
         found = re.search(r"^Pid:\s*(-?\d+)", Path(f"/proc/self/fdinfo/{descriptor}").read_text(), re.MULTILINE)
