@@ -309,7 +309,6 @@ def measure(given: argparse.Namespace, name: str) -> None:
 
 
 def main() -> None:
-    """Measure what is not measured yet, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("works", nargs="*", metavar="TASK", help=", ".join(WORKS))
     parser.add_argument("--model", help="hub id or folder, for mbpp")

@@ -44,7 +44,6 @@ class Measured:
 
     @property
     def pass_at_1(self) -> float:
-        """Share of problems that passed."""
         return list(self.verdicts.values()).count("passed") / len(self.verdicts)
 
 

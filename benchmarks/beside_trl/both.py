@@ -106,7 +106,6 @@ class Written(StdioTests):
     def extract(
         self, text: str, wanted: WantedProgram | None = None, extraction: Extraction = "answer"
     ) -> ExtractedProgram | None:
-        """See :func:`written`."""
         return ExtractedProgram(written(text), 0, len(text.encode()), False)
 
 
