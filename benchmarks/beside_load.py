@@ -96,11 +96,6 @@ def main() -> None:
                 )
             table[state].append(used)
             print(f"{state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}", flush=True)
-    report(table)
-
-
-def report(table: dict[str, list[Used]]) -> None:
-    """Print medians, and the ratios of both states."""
     middle = {
         state: Used(*(statistics.median(values) for values in zip(*runs, strict=True))) for state, runs in table.items()
     }

@@ -16,8 +16,8 @@ weights and take one update of Adam per step, without a KL term.
   on 260 held-out problems, measured every 10 steps outside the clock, is 0.9. Both have the same problems in the same
   order and the sandbox of this repository.
 
-Random models: a Qwen2 (hidden 128, 4 layers), 16 prompts x 8 completions; with `--shape 135m` one in the shape of
-SmolLM2-135M, 4 prompts of about 100 tokens x 8 completions of 93 (plain).
+Models are random, with 16 prompts x 8 completions a step; with `--shape 135m` one in the shape of SmolLM2-135M, with 4
+prompts of about 100 tokens x 8 completions of 93 (plain).
 
 Prints seconds per step (basics: until the goal), memory, the matrix products in our sampling (plain), settings of both
 sides and the median ratio of the rounds.
