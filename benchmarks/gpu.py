@@ -3,7 +3,7 @@
     python benchmarks/gpu.py --folder gpu_results --policy runs/basics/sft/model
     python benchmarks/gpu.py --folder try --device cpu --tiny       # tries the script itself where there is no GPU
 
-Each part is a file of ``on_gpu`` that says what it measures. It runs in its own process with its own time limit, so that
+Each part is a file of ``on_gpu`` that says what it measures. It runs in a process of its own with a time limit, so that
 one can fail alone, and writes a file row by row; the same command again runs the parts without a file. ``gpu.json``
 holds them all. The part ``learn`` begins with --policy, the demo's warm start.
 
