@@ -72,11 +72,8 @@ def module_of(algorithm: str, policy: CausalLM, seed: int, rollouts: int, steps:
             return GRPO(policy, objective=Objective(loss=clip, ratio_level="sequence"), **settings)
         case "REINFORCE":
             return REINFORCE(policy, baseline=BatchMean(normalize="none"), **settings)
-    critic: dict[str, Any] = {
-        "critic": SeparateCritic(),
-        "critic_update": CriticConfig(learning_rate=1e-3, warmup_rollouts=5),
-    }
-    return PPO(policy, credit="spans" if algorithm == "PPO" else "tokens", **critic, **settings)
+    settings |= {"critic_update": CriticConfig(learning_rate=1e-3, warmup_rollouts=5)}
+    return PPO(policy, critic=SeparateCritic(), credit="spans" if algorithm == "PPO" else "tokens", **settings)
 
 
 def run(seed: int, folder: Path, algorithm: str, precision: str, options: argparse.Namespace) -> Numbers:

@@ -46,16 +46,10 @@ class Given(TaskDataModule):
 
 
 class EvenIds(RewardTerm):
-    """A reward: the share of even ids; the first rows have equal rewards."""
+    """A reward: the share of even ids."""
 
     default_name = "even"
 
-    def __init__(self, equal_rows: int = 0) -> None:
-        super().__init__()
-        self.equal_rows = equal_rows
-
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         even = (completions.completion_ids % 2 == 0) & completions.completion_mask
-        shares = even.sum(-1) / completions.lengths
-        shares[: self.equal_rows] = 0.0
-        return [TermScore(share) for share in shares.tolist()]
+        return [TermScore(share) for share in (even.sum(-1) / completions.lengths).tolist()]

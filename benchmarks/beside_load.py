@@ -9,8 +9,8 @@ that it started, sandbox and programs included. The busy processes are loops in 
 **Fair share.** A run that takes ``wall`` and ``cpu`` seconds alone has ``cpu / wall`` runnable threads on average: the
 trainer's, and those of the sandbox's workers while they run programs. Beside ``busy`` processes, a scheduler that is
 fair to threads gives each of ``cpu / wall + busy`` threads the same part of ``cores``, so the run should take
-``wall * max(1, (cpu / wall + busy) / cores)``. The formula leaves out what else runs on the machine. The cores that
-this takes are shown (``others``); if they are not near 0, CPU seconds count first.
+``wall * max(1, (cpu / wall + busy) / cores)``. The formula leaves out what else runs on the machine, so
+that CPU seconds count first if the load at the start, which is shown, is not near 0.
 """
 
 from __future__ import annotations
@@ -36,17 +36,14 @@ while os.getppid() == parent:
 """
 ROLLOUTS, UPDATES, BUSY = 30, 300, 4
 """Of the run, of the imitation that its policy comes from, and processes beside."""
-MAX_OTHERS = 0.2
-"""Cores that others may keep busy on a machine that is called idle."""
 FOLDER = Path("runs/beside_load")
 
 
 class Used(NamedTuple):
-    """Seconds of one run, and the cores that others kept busy."""
+    """Seconds of one run."""
 
     wall: float
     cpu: float
-    others: float
 
 
 def lit_rl(*arguments: str, busy: int = 0) -> Used:
@@ -54,35 +51,22 @@ def lit_rl(*arguments: str, busy: int = 0) -> Used:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(THREAD_VARIABLES)}
     loop = [sys.executable, "-c", LOOP]
     with tempfile.TemporaryFile("w+") as log:
-        before, began = machine_seconds(), time.perf_counter()
         loops = [subprocess.Popen(loop, start_new_session=True) for _ in range(busy)]
         try:
             start = time.perf_counter()
             command = [sys.executable, "-P", "-m", "lit_rl", *arguments]  # not the code of the folder it runs in
             run = subprocess.Popen(command, env=kept | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log)
-            status, cpu = ended(run)
+            _, status, used = os.wait4(run.pid, 0)
             end = time.perf_counter()
+            run.returncode = os.waitstatus_to_exitcode(status)
         finally:
             for one in loops:
                 one.kill()
-        others = machine_seconds() - before - cpu - sum(ended(one)[1] for one in loops)
+                one.wait()
         if status:
             log.seek(0)
             raise SystemExit(f"lit-rl {' '.join(arguments)} failed:\n{log.read()[-2000:]}")
-    return Used(end - start, cpu, others / (end - began))
-
-
-def ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
-    """Wait for a process; return its status, and the CPU seconds of the process and of all that it waited for."""
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, used.ru_utime + used.ru_stime
-
-
-def machine_seconds() -> float:
-    """Return the CPU seconds that all processes of this machine have taken."""
-    user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
-    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+    return Used(end - start, used.ru_utime + used.ru_stime)
 
 
 def warm_start() -> str:
@@ -111,13 +95,7 @@ def main() -> None:
                     busy=BUSY if state == "beside" else 0,
                 )
             table[state].append(used)
-            print(f"{state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}  "
-                  f"others {used.others:4.1f}", flush=True)  # fmt: skip
-    report(table)
-
-
-def report(table: dict[str, list[Used]]) -> None:
-    """Print medians, and the ratios of both states."""
+            print(f"{state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}", flush=True)
     middle = {
         state: Used(*(statistics.median(values) for values in zip(*runs, strict=True))) for state, runs in table.items()
     }
@@ -126,8 +104,6 @@ def report(table: dict[str, list[Used]]) -> None:
     if len(middle) < 2:
         return
     idle, beside = middle["idle"], middle["beside"]
-    if idle.others > MAX_OTHERS:
-        print("others were busy in what is called idle: wall seconds say little, CPU seconds count")
     fair = idle.wall * max(1.0, (idle.cpu / idle.wall + BUSY) / (os.cpu_count() or 1))
     print(f"CPU beside / idle: {beside.cpu / idle.cpu:.2f}")
     print(f"wall beside / fair share ({fair:.0f} s): {beside.wall / fair:.2f}")

@@ -41,12 +41,11 @@ PIECES = "|".join(
 
 
 def build_tokenizer(folder: Path, texts: Sequence[str] | None = None) -> None:
-    """Learn merges from texts and write the tokenizer; from the texts of ``Basics()`` this is the shipped one."""
+    """Learn merges from texts and write the tokenizer; without texts, from those of ``Basics()``, the shipped one."""
     tokenizer = Tokenizer(models.BPE())
     pieces = pre_tokenizers.Split(Regex(PIECES), behavior="isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pieces, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
+    by_byte = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pieces, by_byte])
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY_SIZE,
@@ -54,7 +53,11 @@ def build_tokenizer(folder: Path, texts: Sequence[str] | None = None) -> None:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(corpus() if texts is None else texts, trainer)
+    if texts is None:
+        problems = Basics().problems("train")
+        texts = [str(problem.reference) for problem in problems]
+        texts += [f"{problem.prompt}{problem.fields['bug']}" for problem in problems]
+    tokenizer.train_from_iterator(texts, trainer)
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END_OF_TEXT,
@@ -62,10 +65,3 @@ def build_tokenizer(folder: Path, texts: Sequence[str] | None = None) -> None:
         padding_side="left",
         clean_up_tokenization_spaces=False,
     ).save_pretrained(folder)
-
-
-def corpus() -> list[str]:
-    """Return every training problem of the default task, with its reference and with its bug."""
-    problems = Basics().problems("train")
-    bugs = [f"{problem.prompt}{problem.fields['bug']}" for problem in problems]
-    return [str(problem.reference) for problem in problems] + bugs

@@ -2,7 +2,7 @@ r"""Measure credit: signal and noise of the policy gradient under each rule, fro
 
     python benchmarks/credit.py robots                     # programs of two errands, a policy of 650,000 weights
     python benchmarks/credit.py mbpp --model FOLDER        # SmolLM2-135M-Instruct on MBPP's training problems
-    python benchmarks/credit.py --table                    # the results so far
+    python benchmarks/credit.py                            # the results so far
 
 A *group* is K rows of one problem; each problem gives two groups, drawn independently. A rule turns a group into the
 estimate g, the mean over its rows of sum_t A_t grad log pi(token t). With problems i and groups a of each:
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,6 @@ from lit_rl.data import MBPP, SimulatorReward
 from lit_rl.engines.in_process import InProcess
 from lit_rl.math.advantages import GAE
 from lit_rl.math.returns import reward_to_go
-from lit_rl.models.padding import pad_right
 from lit_rl.models.sampling import RandomKey
 from lit_rl.rewards import SyntaxReward
 from lit_rl.rewards.composite import Composite
@@ -101,11 +100,6 @@ WORKS = {
 }
 
 # -- rules: from rewards to advantages ---------------------------------------------------------------------------------
-
-
-def others(rewards: Tensor) -> Tensor:
-    """Return [n] the mean reward of the other rows for each row."""
-    return (rewards.sum() - rewards) / (len(rewards) - 1)
 
 
 def centred(placed: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
@@ -192,7 +186,7 @@ def continued(
     policy: CausalLM, sandbox: Sandbox, work: Work, problem: Problem, prefixes: Sequence[tuple[int, ...]], number: int
 ) -> tuple[Tensor, Tensor]:
     """Return the rewards [prefixes, K] of rows that continue these ids, and the tokens sampled for each."""
-    prompt, codec, stops = policy.codec.encode_fitting_prompt(problem), policy.codec, problem.stop_strings
+    prompt, stops = policy.codec.encode_fitting_prompt(problem), problem.stop_strings
     stream, most, answers = RandomKey(0, "continuations", number).seed_of_stream, work.sampling.max_tokens, []
     with InProcess().session(policy, work.sampling) as session:
         for at, ids in enumerate(prefixes):
@@ -202,23 +196,10 @@ def continued(
         while session.num_unfinished:
             answers += session.step()
     answers.sort(key=lambda one: one.row)
-    ids = [[*prefixes[one.row // K], *one.ids] for one in answers]
-    written = [codec.decode(row, one.reason, stops) for row, one in zip(ids, answers, strict=True)]
-    judge, programs = Judge(sandbox), [find_program(problem, text) for text, _ in written]
+    whole = [replace(one, ids=(*prefixes[one.row // K], *one.ids)) for one in answers]
+    completions = policy.codec.completions_from_generations([problem], whole, len(whole))
+    judge, programs = Judge(sandbox), [find_program(problem, text) for text in completions.texts]
     outcomes = [judge.start_program(problem, program, problem.check) for program in programs]
-    read, mask = torch.tensor([prompt] * len(ids)), pad_right([[True] * len(row) for row in ids], False, torch.bool)
-    texts, spans = zip(*written, strict=True)
-    completions = Completions.single_turn(
-        problems=(problem,) * len(ids),
-        prompt_ids=read,
-        prompt_mask=torch.ones_like(read).bool(),
-        completion_ids=pad_right(ids, codec.pad_id, torch.long),
-        completion_mask=mask,
-        sampler_logprobs=torch.zeros(mask.shape),
-        stop_reasons=[one.reason for one in answers],
-        texts=texts,
-        token_byte_spans=spans,
-    )
     judged = [Judgement(problem, found, one.result()) for found, one in zip(programs, outcomes, strict=True)]
     lengths = torch.tensor([len(one.ids) for one in answers])
     return work.rewards(completions, judged).rewards.view(-1, K), lengths.view(-1, K)
@@ -270,7 +251,8 @@ def advantages(
     out, mask = work.rewards(rows, judged), rows.completion_mask
     if not bool(out.valid.all()):
         raise SystemExit(f"a program could not be judged: {out.reasons}")
-    placed, baseline = {rule: assign_credit(out, mask, rule) for rule in PLACED}, others(out.rewards)
+    placed = {rule: assign_credit(out, mask, rule) for rule in PLACED}
+    baseline = (out.rewards.sum() - out.rewards) / (len(rows) - 1)  # the mean reward of the other rows
     values, none = (states(policy, rows) @ head) * mask, torch.zeros(len(rows))
     found = [*(centred(one, mask, baseline) for one in placed.values())]
     found += [centred(placed["terminal"], mask, values[:, 0])]
@@ -327,16 +309,14 @@ def measure(given: argparse.Namespace, name: str) -> None:
 
 
 def main() -> None:
-    """Measure what is not measured yet, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("works", nargs="*", metavar="TASK", help=", ".join(WORKS))
     parser.add_argument("--model", help="hub id or folder, for mbpp")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the data sets")
     parser.add_argument("--folder", type=Path, default=Path("runs/credit"))
-    parser.add_argument("--table", action="store_true", help="only print what is there")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    for name in given.works if not given.table else ():
+    for name in given.works:
         measure(given, name)
     for name in WORKS:
         if list((given.folder / name).glob("problem_*.pt")):

@@ -3,17 +3,9 @@
     python benchmarks/gpu.py --folder gpu_results --policy runs/basics/sft/model
     python benchmarks/gpu.py --folder try --device cpu --tiny       # tries the script itself where there is no GPU
 
-The parts, in order. Each runs in its own process with its own time limit, so that one can fail alone, and writes
-a file row by row; the same command again runs the parts without a file. ``gpu.json`` and ``gpu.md`` hold them all.
-
-* device    memory bandwidth and matrix products per second that this card reaches
-* ratio     the first ratio of a rollout before any update, with old log-probabilities read in micro-batches of all
-            rows, as in other libraries, and in micro-batches of the update, as here; also with activation checkpointing
-* tests     the tests marked gpu
-* update    seconds, tokens per second and peak memory of a GRPO step: all weights, LoRA, and LoRA where half of the
-            groups have equal rewards; beside the counts of `lit-rl plan`, and the products per second that follow
-* sampling  tokens per second of the default engine beside `model.generate` at 8, 64 and 256 rows
-* learn     the embedded task from --policy (the demo's warm start): greedy pass@1 before and after 30 rollouts
+Each part is a file of ``on_gpu`` that says what it measures. It runs in a process of its own with a time limit, so that
+one can fail alone, and writes a file row by row; the same command again runs the parts without a file. ``gpu.json``
+holds them all. The part ``learn`` begins with --policy, the demo's warm start.
 
 Shapes are those of Qwen2.5-Coder 0.5B and 1.5B with random weights and 151,936 words. Random models end no completion.
 """
@@ -88,8 +80,6 @@ def main() -> None:
         if found[part]:
             print(f"\n{part}, after {time.perf_counter() - began:.0f} s\n{as_markdown(found[part])}", flush=True)
         (given.folder / "gpu.json").write_text(json.dumps({"about": heading} | found, indent=1))
-        tables = (f"**{name}**\n\n{as_markdown(rows)}" for name, rows in found.items() if rows)
-        (given.folder / "gpu.md").write_text("\n\n".join([heading, *tables]) + "\n")
 
 
 def limited(part: str, given: argparse.Namespace) -> list[Row]:

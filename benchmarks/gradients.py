@@ -1,7 +1,7 @@
 """Figures of docs/correctness.md: gradients of the KL's estimators, and the first ratio of a rollout.
 
     python benchmarks/gradients.py                                # by enumeration, a second
-    python benchmarks/gradients.py --model MODEL --dtype bfloat16 float32
+    python benchmarks/gradients.py --model MODEL                  # the first ratio too
 
 KL: policies over five words at several distances from a reference, 200 directions each. The expected gradient of each
 estimator, in the reward and in the loss, on-policy, is compared with the true gradient of KL(policy || reference): the
@@ -84,16 +84,14 @@ def ratios_of(model: str, dtype: str) -> list[Row]:
 
 
 def main() -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model")
-    parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
     given = parser.parse_args()
     columns = {f"distance {distance:g}": over_directions(distance) for distance in (0.1, 0.3, 1.0, 3.0)}
     names = list(next(iter(columns.values())))
     print(as_markdown([{"estimator": name} | {head: cells[name] for head, cells in columns.items()} for name in names]))
     if given.model:
-        print("\n" + as_markdown([row for dtype in given.dtype for row in ratios_of(given.model, dtype)]))
+        print("\n" + as_markdown([row for dtype in ("bfloat16", "float32") for row in ratios_of(given.model, dtype)]))
 
 
 if __name__ == "__main__":

@@ -296,29 +296,25 @@ def table(given: argparse.Namespace) -> str:
     rows: list[Cell] = []
     sanitized = MBPP(str(given.data / "mbpp" / "sanitized-mbpp.json.gz"), validation_split="all")
     few = frozenset(number_of(one.task_id) for one in sanitized.problems("validation"))
-    for size in ("half", "small"):
-        base = given.folder / size / "base_0.json"
-        if not base.exists():
+    for path in sorted(given.folder.glob("*/*.json")):
+        base, cell = path.with_name("base_0.json"), json.loads(path.read_text())
+        if "sampled" not in cell or not base.exists():
             continue
-        before = json.loads(base.read_text())
-        for path in sorted((given.folder / size).glob("*.json")):
-            cell = json.loads(path.read_text())
-            if "sampled" not in cell:
-                continue
-            row: Cell = {"size": size, "arm": path.stem, "tokens": cell.get("training", {}).get("tokens", 0)}
-            row["steps"] = cell.get("training", {}).get("optimizer_steps", 0)
-            for name, key, among in (
-                ("sampled pass@1, 500", "sampled", None),
-                ("greedy, 500", "greedy", None),
-                ("sampled, sanitized", "sampled", few),
-                ("sampled, MBPP+", "plus", None),
-                ("HumanEval, greedy", "humaneval", None),
-            ):
-                if key in cell and key in before:
-                    of_now, of_then = shares(cell[key], among), shares(before[key], among)
-                    row[name] = f"{statistics.fmean(of_now.values()):.3f}"
-                    row[name] += "" if path == base else f", {difference(of_now, of_then)}"
-            rows.append(row)
+        before, training = json.loads(base.read_text()), cell.get("training", {})
+        row: Cell = {"size": path.parent.name, "arm": path.stem, "tokens": training.get("tokens", 0)}
+        row["steps"] = training.get("optimizer_steps", 0)
+        for name, key, among in (
+            ("sampled pass@1, 500", "sampled", None),
+            ("greedy, 500", "greedy", None),
+            ("sampled, sanitized", "sampled", few),
+            ("sampled, MBPP+", "plus", None),
+            ("HumanEval, greedy", "humaneval", None),
+        ):
+            if key in cell and key in before:
+                of_now, of_then = shares(cell[key], among), shares(before[key], among)
+                row[name] = f"{statistics.fmean(of_now.values()):.3f}"
+                row[name] += "" if path == base else f", {difference(of_now, of_then)}"
+        rows.append(row)
     return as_markdown(rows)
 
 

@@ -23,6 +23,7 @@ from lit_rl.cli.main import Cli  # before torch, so that its threads sleep while
 
 # isort: split
 from lightning.pytorch.callbacks import Timer
+from on_gpu.measuring import Row, as_markdown
 from pages import put_into
 
 from lit_rl.callbacks import Checkpointing
@@ -43,20 +44,19 @@ class Measured:
 
     @property
     def pass_at_1(self) -> float:
-        """Share of problems that passed."""
         return list(self.verdicts.values()).count("passed") / len(self.verdicts)
 
 
 def table(measures: Mapping[str, Measured]) -> str:
     """Return pass@1 and verdicts after each stage as Markdown, the oldest stage first."""
-    stages = list(measures.values())
-    counts = [Counter(one.verdicts.values()) for one in stages]
-    rows = {"greedy pass@1": [f"{one.pass_at_1:.3f}" for one in stages]}
-    for verdict in sorted(sum(counts, Counter()), key=lambda name: -counts[0][name]):
-        rows[f"programs: {verdict.replace('_', ' ')}"] = [str(count[verdict]) for count in counts]
-    heading = [f"| held-out problems: {len(stages[0].verdicts)} | {' | '.join(measures)} |"]
-    heading.append("|---" * (len(stages) + 1) + "|")
-    return "\n".join([*heading, *(f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items())]) + "\n"
+    counts = {stage: Counter(one.verdicts.values()) for stage, one in measures.items()}
+    first, *_ = counts.values()
+    name = f"held-out problems: {first.total()}"
+    rows: list[Row] = [{name: "greedy pass@1"} | {stage: f"{one.pass_at_1:.3f}" for stage, one in measures.items()}]
+    for verdict in sorted(sum(counts.values(), Counter()), key=lambda one: -first[one]):
+        cells = {stage: count[verdict] for stage, count in counts.items()}
+        rows.append({name: f"programs: {verdict.replace('_', ' ')}"} | cells)
+    return as_markdown(rows) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,7 +3,7 @@
     python benchmarks/sandbox.py [--rounds 6]
 
 Rounds of all contestants alternate, and each one's best round counts, so that a busy machine slows all contestants
-alike. ``held`` is memory that the calling process has touched, as a trainer does; each round goes through all amounts.
+alike. The calling process holds memory that it has touched, as a trainer does; each round goes through all amounts.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
 
+HELD = (0, 8)  # GiB
 SOURCE = "print(int(input()) * 2)\n"
 FUNCTION = "def f(x):\n    return x + 1\n"
 LOOPED = "def check(candidate):\n    for i in range(2):\n        assert candidate(i) == i + 1\n"
@@ -53,7 +54,7 @@ def rate(work: Callable[[int], None], number: int) -> float:
     return number / (time.perf_counter() - begun)
 
 
-def measure(num_workers: int, rounds: int, levels: list[int]) -> None:
+def measure(num_workers: int, rounds: int) -> None:
     """Print the best rate of each contestant over alternating rounds."""
     best: dict[tuple[int, str], float] = {}
     with tempfile.TemporaryDirectory() as folder, Sandbox(num_workers) as sandbox:
@@ -62,14 +63,14 @@ def measure(num_workers: int, rounds: int, levels: list[int]) -> None:
         works = {"subprocess.run": partial(plain, path, num_workers)}
         works |= {name: partial(judged, sandbox, item) for name, item in OURS.items()}
         for turn in range(rounds + 1):  # the first warms up
-            for gib in levels:
+            for gib in HELD:
                 held = bytearray(gib << 30)
                 held[::4096] = b"\1" * len(held[::4096])  # written to, as a trainer's memory is
                 for name, work in works.items():
                     found = rate(work, (50 if name == "subprocess.run" else 150) * num_workers)
                     best[gib, name] = max(best.get((gib, name), 0.0), found if turn else 0.0)
                 del held
-        for gib in levels:
+        for gib in HELD:
             print(f"\n{num_workers} worker(s), caller holds {gib} GiB, tier {sandbox.tier}")
             for name in works:
                 times = best[gib, name] / best[gib, "subprocess.run"]
@@ -79,7 +80,6 @@ def measure(num_workers: int, rounds: int, levels: list[int]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--held", type=int, nargs="*", default=[0, 8], help="GiB that the caller holds")
     given = parser.parse_args()
     for workers in (1, 2):
-        measure(workers, given.rounds, given.held)
+        measure(workers, given.rounds)

@@ -2,7 +2,6 @@
 
     python benchmarks/sandbox_stress.py garbage --minutes 30              # programs and messages of garbage
     python benchmarks/sandbox_stress.py kills --minutes 30 --workers 4    # the sandbox's processes get SIGKILL
-    python benchmarks/sandbox_stress.py suites --minutes 60               # hostile and honest programs of the tests
 
 Each round is made from the seed and its number alone. These must hold: each program gets its verdict, none that is
 meant to be wrong passes, and none is an infrastructure failure; no supervisor takes more than 300 MB; memory and
@@ -33,6 +32,9 @@ from sandbox_garbage import CHECKS, HONEST, fuzz_parsers, garbage_program
 
 from lit_rl.execution import Outcome, Sandbox, Verdict
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "execution"))
+from suites import changes, children, descendants, state, told_of
+
 MAX_MEGABYTES = 300
 Item = tuple[str, Any, Verdict | None]
 """A program, its check and its verdict; ``None`` stands for any verdict but a pass."""
@@ -49,7 +51,7 @@ def honest(rng: random.Random) -> Item:
     return source, replace(check, timeout_seconds=10.0), expected
 
 
-def garbage(rng: random.Random, secret: Path) -> list[Item]:
+def garbage(rng: random.Random) -> list[Item]:
     """Return programs that write garbage among as many honest ones."""
     items: list[Item] = []
     for _ in range(20):
@@ -58,28 +60,13 @@ def garbage(rng: random.Random, secret: Path) -> list[Item]:
     return items
 
 
-def kills(rng: random.Random, secret: Path) -> list[Item]:
+def kills(rng: random.Random) -> list[Item]:
     """Return honest programs, half of which take a while."""
     items = [honest(rng) for _ in range(200)]
     return [(rng.choice(["", WAITS]) + source, check, expected) for source, check, expected in items]
 
 
-def suites(rng: random.Random, secret: Path) -> list[Item]:
-    """Return hostile and honest programs of the tests' suites, in all ways of judging."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "execution"))
-    import suites as of_tests
-
-    sys.path.pop(0)
-    items: list[Item] = []
-    for _ in range(64):
-        kind, wrong = rng.choice(["literal", "graded", "calls", "stdio"]), rng.random() < 0.3
-        programs = of_tests.programs(of_tests.hostile_programs if wrong else of_tests.honest_programs, kind)
-        source = rng.choice(list(programs.values())).replace("$SECRET", str(secret)).replace("$PID", str(os.getpid()))
-        items.append((source, of_tests.check(kind, 0.2 if wrong else 10.0), None if wrong else Verdict.PASSED))
-    return items
-
-
-WORK: dict[str, Callable[[random.Random, Path], list[Item]]] = {"garbage": garbage, "kills": kills, "suites": suites}
+WORK: dict[str, Callable[[random.Random], list[Item]]] = {"garbage": garbage, "kills": kills}
 
 
 # -- the sandbox's processes -------------------------------------------------------------------------------------------
@@ -87,23 +74,13 @@ WORK: dict[str, Callable[[random.Random, Path], list[Item]]] = {"garbage": garba
 
 def processes() -> dict[int, str]:
     """Return the kind of each process of this process's sandboxes: judge, zygote or program."""
-    children: dict[int, list[int]] = {}
-    names = {}
-    for entry in os.listdir("/proc"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            name, _, rest = Path(f"/proc/{entry}/stat").read_text().partition(" (")[2].rpartition(") ")
-            children.setdefault(int(rest.split()[1]), []).append(int(entry))
-            names[int(entry)] = name
-    found = {
-        pid: "judge" for pid in children.get(os.getpid(), []) if names[pid] in ("lit_rl-judge", "python", "python3")
-    }
-    level = [(child, 1) for pid in found for child in children.get(pid, [])]
-    while level:
-        pid, depth = level.pop()
-        below = children.get(pid, [])
-        # A program bears its zygote's name and has nothing below it; a zygote may be inside another.
-        found[pid] = "program" if depth >= 2 and not below and "zygote" in names[pid] else "zygote"
-        level += [(child, depth + 1) for child in below]
+    judges = [pid for pid in children("self") if told_of(pid, "comm").strip() in ("lit_rl-judge", "python", "python3")]
+    found = dict.fromkeys(judges, "judge")
+    for zygote in (child for judge in judges for child in children(judge)):
+        found[zygote] = "zygote"
+        for pid in descendants(zygote):
+            # A program bears its zygote's name and has nothing below it; a zygote may be inside another.
+            found[pid] = "program" if "zygote" in told_of(pid, "comm") and not children(pid) else "zygote"
     return found
 
 
@@ -126,7 +103,7 @@ class Killer(threading.Thread):
             with contextlib.suppress(OSError):  # through a descriptor: the number cannot mean another process by then
                 process = os.pidfd_open(pid)
                 try:
-                    if "lit_rl" in Path(f"/proc/{pid}/comm").read_text():
+                    if "lit_rl" in told_of(pid, "comm"):
                         signal.pidfd_send_signal(process, signal.SIGKILL)
                         self.killed[kind] += 1
                 finally:
@@ -137,9 +114,8 @@ def peak_megabytes() -> int:
     """Return the largest memory peak of the supervisors so far."""
     most = 0
     for pid in (pid for pid, kind in processes().items() if kind == "judge"):
-        with contextlib.suppress(OSError, IndexError):  # one that has ended has no peak
-            status = Path(f"/proc/{pid}/status").read_text()
-            most = max(most, int(status.partition("VmHWM:")[2].split()[0]) >> 10)
+        with contextlib.suppress(IndexError):  # one that has ended has no peak
+            most = max(most, int(told_of(pid, "status").partition("VmHWM:")[2].split()[0]) >> 10)
     return most
 
 
@@ -152,17 +128,6 @@ def usage() -> tuple[int, int]:
             memory += sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
             descriptors += len(os.listdir(f"/proc/{pid}/fd"))
     return memory, descriptors
-
-
-def state(folder: str, supervisors: set[int]) -> dict[str, Any]:
-    """Return the machine's state that a sandbox must not change; a control group bears its supervisor's number."""
-    groups = [str(path) for path in Path("/sys/fs/cgroup").glob("**/lit_rl-*")]
-    return {
-        "processes": sorted(processes()),
-        "folders": sorted(os.listdir(folder)),
-        "descriptors": len(os.listdir("/proc/self/fd")),
-        "control groups": [path for path in groups if int(Path(path).name.split("-")[1]) in supervisors],
-    }
 
 
 # -- judging -----------------------------------------------------------------------------------------------------------
@@ -200,9 +165,7 @@ def run(
     found, supervisors, points = Found(), set[int](), list[tuple[int, int]]()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        secret = Path(folder) / "secret"
-        secret.write_text("token")
-        before, killer = state(folder, supervisors), Killer(random.Random(seed + 1), num_workers)
+        before, killer = state(folder), Killer(random.Random(seed + 1), num_workers)
         began = noted = time.monotonic()
         with Sandbox(num_workers, 256 << 20, 4 << 20, tier=tier, temporary_folder=folder) as sandbox:
             if work == "kills":
@@ -213,7 +176,7 @@ def run(
                 if work == "garbage":
                     found.faults += [at | fault for fault in fuzz_parsers(rng, 100)]
                 supervisors |= {pid for pid, kind in processes().items() if kind == "judge"}
-                items = WORK[work](rng, secret)
+                items = WORK[work](rng)
                 outcomes = sandbox.judge_many([item[:2] for item in items])
                 for (source, check, expected), outcome in zip(items, outcomes, strict=True):
                     found.verdicts[f"{expected or 'wrong'}: {outcome.verdict}"] += 1
@@ -230,9 +193,12 @@ def run(
             killer.is_over.set()
             if killer.is_alive():
                 killer.join()
-        after = state(folder, supervisors)
+        found.faults += [{"fault": change} for change in changes(before, state(folder))]
+    groups = [
+        path for path in Path("/sys/fs/cgroup").glob("**/lit_rl-*") if int(path.name.split("-")[1]) in supervisors
+    ]
+    found.faults += [{"fault": f"{path} is left"} for path in groups]
     found.killed = killer.killed
-    found.faults += [{"fault": f"{k}: {before[k]} before, {after[k]} after"} for k in after if after[k] != before[k]]
     if found.peak > MAX_MEGABYTES:
         found.faults.append({"fault": f"a supervisor took {found.peak} MB"})
     if third := len(points) // 3:
@@ -247,12 +213,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", choices=WORK)
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--rounds", type=int, help="at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--tier", type=int)
     given = parser.parse_args()
-    found = run(given.work, given.seed, given.minutes, given.workers, given.tier, given.rounds)
+    found = run(given.work, given.seed, given.minutes, given.workers)
     print("".join(json.dumps(fault) + "\n" for fault in found.faults), end="")
     print(f"seed {given.seed}: {found.rounds} rounds, {found.verdicts.total()} programs, {found.killed.total()} kills, "
           f"supervisors' peak {found.peak} MB, {len(found.faults)} faults")  # fmt: skip

@@ -16,8 +16,8 @@ weights and take one update of Adam per step, without a KL term.
   on 260 held-out problems, measured every 10 steps outside the clock, is 0.9. Both have the same problems in the same
   order and the sandbox of this repository.
 
-Random models: a Qwen2 (hidden 128, 4 layers), 16 prompts x 8 completions; with `--shape 135m` one in the shape of
-SmolLM2-135M, 4 prompts of about 100 tokens x 8 completions of 93 (plain).
+Models are random, with 16 prompts x 8 completions a step; with `--shape 135m` one in the shape of SmolLM2-135M, with 4
+prompts of about 100 tokens x 8 completions of 93 (plain).
 
 Prints seconds per step (basics: until the goal), memory, the matrix products in our sampling (plain), settings of both
 sides and the median ratio of the rounds.
@@ -140,7 +140,7 @@ def specification(given: argparse.Namespace, folder: Path, seed: int) -> dict[st
     if not (folder / "config.json").exists():
         shape = SHAPES[given.shape] | ({"vocab_size": given.words} if given.words else {})
         write_policy_folder(folder, shape, END_CHANCE if executed else None, spec["prompts"][: spec["batch"]])
-    spec |= {"model": str(folder), "tokens": 128 if executed else 93 if large else 64, "peer_rows": given.peer_rows}
+    spec |= {"model": str(folder), "tokens": 128 if executed else 93 if large else 64, "peer_rows": 32}
     return spec | {"lr": 1e-6 if executed or large else 1e-4}  # lengths must stay as they are
 
 
@@ -182,7 +182,6 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of a round, of which the first is not measured; at most (basics)")
     parser.add_argument("--rounds", type=int, default=3, help="each with another seed")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--peer-rows", type=int, default=32, help="rows that TRL's update takes at a time")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of both models")
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: where other programs run too")
     given = parser.parse_args()

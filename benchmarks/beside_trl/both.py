@@ -21,8 +21,6 @@ from lit_rl.execution.checks import CallTests, StdioTests
 from lit_rl.execution.program import ExtractedProgram, Extraction, WantedProgram
 from lit_rl.execution.sandbox import Sandbox
 
-_TICKS = os.sysconf("SC_CLK_TCK")
-
 STDIN = "20\n"
 SOURCE = """SEED = {seed}
 
@@ -38,28 +36,19 @@ print(mix(int(input())))
 """
 
 
-def cpu_seconds() -> float:
-    """CPU seconds of this process and of all below it, with those that have ended and were waited for.
+def cpu_seconds(process: str = "self") -> float:
+    """CPU seconds of a process and of all below it, with those that have ended and were waited for.
 
     ``resource.RUSAGE_CHILDREN`` counts children that have ended only, and a sandbox's workers stay.
     """
-    parents, used = {}, {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        parents[int(entry.name)] = int(fields[1])
-        used[int(entry.name)] = sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
-    total = 0
-    for process in used:
-        above = process
-        while above not in (os.getpid(), 0, 1):
-            above = parents.get(above, 0)
-        total += used[process] if above == os.getpid() else 0
-    return total / _TICKS
+    entry = Path("/proc", process)
+    try:
+        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        children = [child for file in entry.glob("task/*/children") for child in file.read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):  # it has ended: its parent counts it
+        return 0.0
+    ticks = sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(map(cpu_seconds, children))
 
 
 class Watch:
@@ -117,7 +106,6 @@ class Written(StdioTests):
     def extract(
         self, text: str, wanted: WantedProgram | None = None, extraction: Extraction = "answer"
     ) -> ExtractedProgram | None:
-        """See :func:`written`."""
         return ExtractedProgram(written(text), 0, len(text.encode()), False)
 
 

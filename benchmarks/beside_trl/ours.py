@@ -42,11 +42,9 @@ class Watched(pl.Callback):
     """Notes the end of each step."""
 
     def on_train_start(self, *_: object) -> None:
-        """The first step begins."""
         watch.begin()
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: object) -> None:
-        """A step ended."""
         lengths.append(float(trainer.callback_metrics["completion/length"]))
         if watch.end():
             trainer.should_stop = True

@@ -28,7 +28,6 @@ lengths: list[int] = []
 
 
 def even(ids: list[int]) -> float:
-    """Share of even ids."""
     return sum(i % 2 == 0 for i in ids) / max(1, len(ids))
 
 
@@ -68,11 +67,9 @@ class Watched(TrainerCallback):
     """Notes the end of each step."""
 
     def on_train_begin(self, *_: object, **__: object) -> None:
-        """The first step begins."""
         watch.begin()
 
     def on_step_end(self, _arguments: object, _state: object, control: Any, **_: object) -> None:
-        """A step ended."""
         control.should_training_stop |= watch.end()
 
 

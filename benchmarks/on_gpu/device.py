@@ -10,7 +10,6 @@ from on_gpu.measuring import Row, seconds_of
 
 
 def measure(given: argparse.Namespace) -> Iterator[Row]:
-    """Bandwidth and products per second."""
     side, count = (512, 1 << 22) if given.tiny else (8192, 1 << 30)
     matrix = torch.randn(side, side, device=given.device, dtype=torch.bfloat16)
     source = torch.zeros(count, device=given.device, dtype=torch.int8)

@@ -49,7 +49,6 @@ def forget(device: torch.device) -> None:
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
-    """The table of rows."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [names, ["---"] * len(names), *([shown(row.get(name, "")) for name in names] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,4 +1,7 @@
-"""Distance of the first ratio of a rollout from 1, before any update."""
+"""Distance of the first ratio of a rollout from 1, before any update.
+
+Old log-probabilities are read in micro-batches of all rows, as in other libraries, and in the update's own, as here.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,6 @@ def distances(new: Tensor, old: Tensor, mask: Tensor) -> Row:
 
 
 def first_ratios(policy: CausalLM, rows: Completions, microbatch_size: int, whole_size: int) -> list[Row]:
-    """Old log-probabilities read in micro-batches of all rows, in the update's own, and the sampler's."""
     mask, every = rows.completion_mask, torch.ones(len(rows), dtype=torch.bool)
     update, shares = UpdateConfig(minibatches=4, microbatch_size=microbatch_size), policy.shares_prompts
     dealt = all_microbatches(make_minibatches(rows, every, update, shares, seed=0))

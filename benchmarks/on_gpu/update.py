@@ -27,7 +27,6 @@ class Watched(GRPO):
     """GRPO that notes seconds and peak memory of each rollout's updates."""
 
     def learn_from(self, experience: Experience) -> Means:
-        """Learn, watched."""
         forget(self.device)
         finish(self.device)
         began = time.perf_counter()
@@ -37,12 +36,12 @@ class Watched(GRPO):
         return means
 
 
-def module_of(shape: str, lora: LoRA | None, equal_rows: int, tokens: int, microbatch: int) -> Watched:
+def module_of(shape: str, lora: LoRA | None, tokens: int, microbatch: int) -> Watched:
     """A GRPO run of two rollouts, of which the second is measured."""
     return Watched(
         policy_of(shape, lora=lora),
         sampling=Sampling(num_samples=GROUP, max_tokens=tokens),
-        rewards=[EvenIds(equal_rows)],
+        rewards=[EvenIds()],
         max_rollouts=2,
         update=UpdateConfig(optimizer=partial(torch.optim.AdamW, lr=1e-6), microbatch_size=microbatch),
     )
@@ -53,14 +52,9 @@ def measure(given: argparse.Namespace) -> Iterator[Row]:
     rows, prompt, tokens, microbatch = (16, 12, 8, 8) if given.tiny else (64, 256, 128, 16)
     device_file = given.folder / "device.json"
     limit = json.loads(device_file.read_text())[0]["bf16 products (TFLOP/s)"] if device_file.exists() else None
-    kinds: dict[str, tuple[LoRA | None, int]] = {
-        "all": (None, 0),
-        "LoRA 16": (LoRA(rank=16), 0),
-        "LoRA 16, half of the rows": (LoRA(rank=16), rows // 2),
-    }
-    for shape, (kind, (lora, equal_rows)) in product(shapes(given), kinds.items()):
+    for shape, (kind, lora) in product(shapes(given), {"all": None, "LoRA 16": LoRA(rank=16)}.items()):
         forget(given.device)
-        module = module_of(shape, lora, equal_rows, tokens, microbatch)
+        module = module_of(shape, lora, tokens, microbatch)
         with tempfile.TemporaryDirectory() as folder:
             accelerator = "gpu" if given.device.type == "cuda" else "cpu"
             trainer = bare_trainer(accelerator=accelerator, default_root_dir=folder)
@@ -68,8 +62,8 @@ def measure(given: argparse.Namespace) -> Iterator[Row]:
         found: Row = {"shape": shape, "trained": kind, **module.noted}
         found["tokens/s"] = rows * (prompt + tokens) / found["update (s)"]
         found["sampling (s)"] = float(trainer.callback_metrics["time/sampling_seconds"])
-        module = module_of(shape, lora, equal_rows, tokens, microbatch)
-        layout = replace(workload_from_run(module, None, (rows - equal_rows) // GROUP, 1), prompt_tokens=prompt)
+        module = module_of(shape, lora, tokens, microbatch)
+        layout = replace(workload_from_run(module, None, rows // GROUP, 1), prompt_tokens=prompt)
         traced = measure_update_costs(module, None, layout)
         found["plan's peak (GB)"] = sum(traced.updating.values()) / 1e9
         found["plan's count (TFLOP)"] = traced.flops / 1e12

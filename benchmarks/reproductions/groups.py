@@ -64,7 +64,6 @@ SIZES = (2, 4, 8, 16)
 
 
 def draw(figure: Any, results: Results) -> None:
-    """Groups of equal rewards against the size of groups, and pass@1 of all cases."""
     left, right = figure.subplots(1, 2)
     for number, label in {"equal_first": "first 5 rollouts", "equal_last": "last 5 rollouts"}.items():
         found = [middle(results.get(f"groups of {size}", []), number) for size in SIZES]

@@ -83,7 +83,6 @@ def case(name: str, *theirs: float, seeded: bool = True) -> Case:
 
 
 def draw(figure: Any, results: Results) -> None:
-    """Pass@1 against length, of greedy and of sampled completions."""
     kinds = {"greedy": "greedy completions", "sampled": "sampled completions"}
     for axes, (number, title) in zip(figure.subplots(1, 2), kinds.items(), strict=True):
         points(axes, results, f"{number}_length", number)

@@ -94,7 +94,6 @@ def run(seed: int, folder: Path, problems: int = 260, rarely: float = 1.0, rollo
 
 
 def draw(figure: Any, results: Results) -> None:
-    """Greedy pass@1 over rollouts."""
     for axes, problems in zip(figure.subplots(1, 2, sharey=True), SIZES, strict=True):
         begin = f"{problems} problems, "
         of_size = {case.removeprefix(begin): found for case, found in results.items() if case.startswith(begin)}

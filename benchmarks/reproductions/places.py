@@ -121,7 +121,6 @@ def outcomes(policy: Policy) -> dict[str, Any]:
 
 
 def draw(figure: Any, results: Results) -> None:
-    """Programs that succeed while it learns, each value a mean over the last five rollouts."""
     axes = figure.subplots()
     curves(axes, results, "curve")
     axes.set_title("programs that succeed, over five rollouts")

@@ -71,7 +71,7 @@ class RobotTask:
 # -- families ----------------------------------------------------------------------------------------------------------
 
 
-def fetch(rng: random.Random, names: Names = ALL) -> RobotTask:
+def fetch(rng: random.Random, names: Names) -> RobotTask:
     """Bring a thing from one room to another."""
     source, target, other = rng.sample(names.rooms, 3)
     thing, decoy = rng.sample(names.things, 2)
@@ -80,10 +80,11 @@ def fetch(rng: random.Random, names: Names = ALL) -> RobotTask:
         f"There is a {thing} in the {source}. Please take it to the {target}.",
         f"The {target} needs the {thing} that is in the {source}; carry it there.",
     ]
-    check = _all(_at(source, ["Pick", thing]), _at(target, ["Place", thing]), _never(["Pick", decoy]), _avoids(other))
-    worlds = [
-        _world([source, target, other], things={source: [thing, decoy]}),
-        _world([other, target, source], things={source: [decoy, thing], target: [decoy]}),
+    moved = [_at(source, ["Pick", thing]), _at(target, ["Place", thing])]
+    check = ["and", *moved, _never(["Pick", decoy]), _avoids(other)]
+    tests = [
+        (_world([source, target, other], things={source: [thing, decoy]}), check),
+        (_world([other, target, source], things={source: [decoy, thing], target: [decoy]}), check),
     ]
     program = f"""
     go_to("{source}")
@@ -91,10 +92,10 @@ def fetch(rng: random.Random, names: Names = ALL) -> RobotTask:
     go_to("{target}")
     place("{thing}")
 """
-    return _task(rng.choice(wordings), [(world, check) for world in worlds], program, f'    go_to("{source}")\n', "")
+    return _task(rng.choice(wordings), tests, program, f'    go_to("{source}")\n', "")
 
 
-def search(rng: random.Random, names: Names = ALL) -> RobotTask:
+def search(rng: random.Random, names: Names) -> RobotTask:
     """Find out in which of three rooms a thing is, and report."""
     rooms, other = rng.sample(names.rooms, 3), "cellar"
     thing = rng.choice(names.things)
@@ -108,8 +109,8 @@ def search(rng: random.Random, names: Names = ALL) -> RobotTask:
         world = _world([*rooms, other], things={place or other: [thing]})
         told = _reports([place or "missing"])
         looked = [_at(room, ["CheckEntity", thing]) for room in ([place] if place else rooms)]
-        others = [_not(_reports([room])) for room in rooms if room != place]
-        tests.append((world, _all(told, *looked, *others, _avoids(other))))
+        others = [["not", _reports([room])] for room in rooms if room != place]
+        tests.append((world, ["and", told, *looked, *others, _avoids(other)]))
     program = f"""
     start = get_current_location()
     found = "missing"
@@ -124,7 +125,7 @@ def search(rng: random.Random, names: Names = ALL) -> RobotTask:
     return _task(rng.choice(wordings), tests, program, START_LINE, "")
 
 
-def tell(rng: random.Random, names: Names = ALL) -> RobotTask:
+def tell(rng: random.Random, names: Names) -> RobotTask:
     """Give a message to someone who may not be there."""
     room, other = rng.sample(names.rooms, 2)
     person = rng.choice(names.people)
@@ -136,13 +137,12 @@ def tell(rng: random.Random, names: Names = ALL) -> RobotTask:
     ]
     name = person.lower()
     looked = _at(room, ["CheckEntity", name])
-    heard = _at(room, ["Say", contains_all(words)])
-    said = ["exists", "trace", ["Say", contains_all(words)]]
-    there = _world([room, other], people={room: (name, "yes")})
-    away = _world([room, other], people={other: (name, "yes")})
+    message_said = ["Say", contains_all(words)]
+    there = [_at(room, message_said), ["not", _reports(["away"])]]
+    away = [_never(message_said), _reports([name, "away"])]
     tests = [
-        (there, _all(looked, heard, _not(_reports(["away"])), _avoids(other))),
-        (away, _all(looked, _not(said), _reports([name, "away"]), _avoids(other))),
+        (_world([room, other], people={place: (name, "yes")}), ["and", looked, *then, _avoids(other)])
+        for place, then in ((room, there), (other, away))
     ]
     program = f"""
     start = get_current_location()
@@ -156,7 +156,7 @@ def tell(rng: random.Random, names: Names = ALL) -> RobotTask:
     return _task(rng.choice(wordings), tests, program, "        go_to(start)\n", "")
 
 
-def relay(rng: random.Random, names: Names = ALL) -> RobotTask:
+def relay(rng: random.Random, names: Names) -> RobotTask:
     """Ask someone to choose, and report the choice."""
     room, other = rng.sample(names.rooms, 2)
     person = rng.choice(names.people)
@@ -170,8 +170,7 @@ def relay(rng: random.Random, names: Names = ALL) -> RobotTask:
     for chosen, refused in ((first, second), (second, first)):
         world = _world([other, room], people={room: (person.lower(), chosen), other: (".*", refused)})
         asked = _at(room, ["Ask", ".*", contains_all([chosen])])
-        told = _reports([chosen])
-        tests.append((world, _all(asked, told, _not(_reports([refused])), _avoids(other))))
+        tests.append((world, ["and", asked, _reports([chosen]), ["not", _reports([refused])], _avoids(other)]))
     program = f"""
     start = get_current_location()
     go_to("{room}")
@@ -182,7 +181,7 @@ def relay(rng: random.Random, names: Names = ALL) -> RobotTask:
     return _task(rng.choice(wordings), tests, program, f'    go_to("{room}")\n', "")
 
 
-def patrol(rng: random.Random, names: Names = ALL) -> RobotTask:
+def patrol(rng: random.Random, names: Names) -> RobotTask:
     """Say something in every room but one."""
     rooms = rng.sample(names.rooms, 4)
     skipped = rng.choice(rooms)
@@ -194,7 +193,7 @@ def patrol(rng: random.Random, names: Names = ALL) -> RobotTask:
     for count in (4, 3):
         here = rooms[:count] if skipped in rooms[:count] else [skipped, *rooms[: count - 1]]
         visits = [_at(room, ["Say", "all clear"]) for room in here if room != skipped]
-        tests.append((_world(here), _all(*visits, _avoids(skipped))))
+        tests.append((_world(here), ["and", *visits, _avoids(skipped)]))
     program = f"""
     for room in get_all_rooms():
         if room != "{skipped}":
@@ -204,7 +203,7 @@ def patrol(rng: random.Random, names: Names = ALL) -> RobotTask:
     return _task(rng.choice(wordings), tests, program, "say(", "go_to(room)  # say(")
 
 
-def count(rng: random.Random, names: Names = ALL) -> RobotTask:
+def count(rng: random.Random, names: Names) -> RobotTask:
     """Count the rooms that hold a thing."""
     rooms = rng.sample(names.rooms, 3)
     thing = rng.choice(names.things)
@@ -220,8 +219,8 @@ def count(rng: random.Random, names: Names = ALL) -> RobotTask:
         world = _world(rooms, things={room: [thing] for room in rng.sample(rooms, number)})
         looked = [_at(room, ["CheckEntity", thing]) for room in rooms]
         # "2 of 3 rooms" is a good answer, so a 3 is never held against a program.
-        wrong = [_not(_reports([words[other]])) for other in range(3) if other != number]
-        tests.append((world, _all(*looked, _reports([words[number]]), *wrong)))
+        wrong = [["not", _reports([words[other]])] for other in range(3) if other != number]
+        tests.append((world, ["and", *looked, _reports([words[number]]), *wrong]))
     program = f"""
     start = get_current_location()
     number = 0
@@ -235,7 +234,7 @@ def count(rng: random.Random, names: Names = ALL) -> RobotTask:
     return _task(instruction, tests, program, "number += 1", "number++")
 
 
-def deliver(rng: random.Random, names: Names = ALL) -> RobotTask:
+def deliver(rng: random.Random, names: Names) -> RobotTask:
     """Ask whether someone needs a thing, and bring it only then."""
     room, store = rng.sample(names.rooms, 2)
     person, thing = rng.choice(names.people), rng.choice(names.things)
@@ -246,12 +245,12 @@ def deliver(rng: random.Random, names: Names = ALL) -> RobotTask:
         " yes, fetch it for them; on a no, return and say that it is not needed.",
     ]
     asked = _at(room, ["Ask", contains_all([thing]), ".*"])
-    carried = _all(_at(store, ["Pick", thing]), _at(room, ["Place", thing]))
-    left = _all(_never(["Pick", thing]), _reports(["not needed"]))
+    carried = ["and", _at(store, ["Pick", thing]), _at(room, ["Place", thing])]
+    left = ["and", _never(["Pick", thing]), _reports(["not needed"])]
     tests = []
     for answer, after in (("yes", carried), ("no", left)):
         world = _world([store, room], things={store: [thing]}, people={room: (person.lower(), answer)})
-        tests.append((world, _all(asked, after)))
+        tests.append((world, ["and", asked, after]))
     program = f"""
     start = get_current_location()
     go_to("{room}")
@@ -267,13 +266,9 @@ def deliver(rng: random.Random, names: Names = ALL) -> RobotTask:
     return _task(rng.choice(wordings), tests, program, "        go_to(start)\n", "")
 
 
-Family = Callable[..., RobotTask]
-"""From a random generator, and names that default to all, to a task of one kind."""
-
-ERRANDS: tuple[Family, ...] = (fetch, search, tell, relay, count, deliver)
+FAMILIES = (fetch, search, tell, relay, patrol, count, deliver)
+ERRANDS = tuple(family for family in FAMILIES if family is not patrol)
 """Those that can be part of a longer task. Patrolling goes to every room, also to those that others must avoid."""
-
-FAMILIES: tuple[Family, ...] = (fetch, search, tell, relay, patrol, count, deliver)
 
 
 # -- worlds and formulas -----------------------------------------------------------------------------------------------
@@ -313,20 +308,12 @@ def _listed(rooms: Sequence[str]) -> str:
     return f"{', the '.join(rooms[:-1])} and the {rooms[-1]}"
 
 
-def _all(*parts: Formula) -> Formula:
-    return ["and", *parts]
-
-
-def _not(part: Formula) -> Formula:
-    return ["not", part]
-
-
 def _at(room: str, event: list[str]) -> Formula:
     return ["act_at_any_visit", "trace", room, event]
 
 
 def _never(event: list[str]) -> Formula:
-    return _not(["exists", "trace", event])
+    return ["not", ["exists", "trace", event]]
 
 
 def _avoids(room: str) -> Formula:
@@ -377,7 +364,7 @@ def _joint(tasks: Sequence[RobotTask], world: int) -> RobotTest:
         "agents": dict(chain.from_iterable(state["agents"].items() for state in states)),
         "robot_location": START,
     }
-    return RobotTest(state=state, should_timeout=False, check=_all(*(test.check for test in tests)))
+    return RobotTest(state=state, should_timeout=False, check=["and", *(test.check for test in tests)])
 
 
 def generate(count: int, num_errands: int = 1) -> list[RobotTask]:
@@ -390,7 +377,7 @@ def generate(count: int, num_errands: int = 1) -> list[RobotTask]:
     for attempt in range(20 * count):
         if len(tasks) == count:
             break
-        task = FAMILIES[attempt % len(FAMILIES)](rng) if num_errands == 1 else run_errands(rng, num_errands)
+        task = FAMILIES[attempt % len(FAMILIES)](rng, ALL) if num_errands == 1 else run_errands(rng, num_errands)
         tasks.setdefault(task.instruction, task)
     assert len(tasks) == count, f"there are only {len(tasks)} different instructions"
     return list(tasks.values())
@@ -427,14 +414,11 @@ class RobotTasks(TaskDataModule):
         tasks = list(enumerate(generate(self.num_train + self.num_validation, self.num_errands)))
         # Validation comes first, so that more training problems leave it as it is.
         chosen = tasks[self.num_validation :] if split == "train" else tasks[: self.num_validation]
-        return [self.problem(number, task, index) for index, (number, task) in enumerate(chosen)]
-
-    def problem(self, number: int, task: RobotTask, index: int) -> Problem:
-        """The problem of a task."""
-        demonstration = self.demonstration(task, index).removeprefix(DEFINITION)
-        fields = {"errands": [errand.reference for errand in task.errands], "demonstration": demonstration}
-        made = {"form": "completion", "reference": task.reference, "fields": fields}
-        name, check = f"robot_tasks/0/{number}", RobotWorlds(task.tests, 1.0)
-        return replace(
-            robot_problem(name, task.instruction, check, **made), prompt=f"# {task.instruction}\n{DEFINITION}"
-        )
+        problems = []
+        for index, (number, task) in enumerate(chosen):
+            demonstration = self.demonstration(task, index).removeprefix(DEFINITION)
+            fields = {"errands": [errand.reference for errand in task.errands], "demonstration": demonstration}
+            given = {"form": "completion", "reference": task.reference, "fields": fields}
+            problem = robot_problem(f"robot_tasks/0/{number}", task.instruction, RobotWorlds(task.tests), **given)
+            problems.append(replace(problem, prompt=f"# {task.instruction}\n{DEFINITION}"))
+        return problems

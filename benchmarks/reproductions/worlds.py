@@ -47,7 +47,6 @@ def run(seed: int, folder: Path, num_cells: int = 5, max_rollouts: int = 60) -> 
 
 
 def draw(figure: Any, results: Results) -> None:
-    """Reward and value loss over rollouts."""
     for axes, (number, title) in zip(figure.subplots(1, 2), CURVES.items(), strict=True):
         curves(axes, results, number)
         axes.set_title(title)

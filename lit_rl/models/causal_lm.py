@@ -179,7 +179,7 @@ class CausalLM(Policy):
         return super().named_parameters(*args, **given)
 
     def make_batch_decoder(self) -> BatchDecoder:
-        """Return a decoder whose cache shares prompts, or with the model's own cache; see :class:`SharedPromptDecoder`."""
+        """Return a decoder with a cache that shares prompts, or the model's own; see :class:`SharedPromptDecoder`."""
         if self._decoding is None:
             self._decoding = SharedPromptDecoder if can_decode_from_shared_prompts(self.model) else BatchDecoder
         return self._decoding(self.model, self.codec)
