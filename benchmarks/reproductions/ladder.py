@@ -143,20 +143,20 @@ def untrained(seed: int, folder: Path) -> Numbers:
 
 
 def differences(results: Results) -> str:
-    """Of each case from GRPO with 8 steps, with 95% intervals over the problems."""
-    base = "GRPO, 8 steps a rollout"
-    lines = []
+    """Return the differences of sampled pass@1 from two cases, with 95% intervals over the problems."""
+    bases = ("GRPO, 1 step a rollout", "GRPO, 8 steps a rollout")
+    lines = [f"| sampled pass@1, minus that of | {' | '.join(bases)} |", "|---|---|---|"]
     for case, of_case in results.items():
-        if case in (base, "imitation"):
-            continue
-        cells = []
-        for name in ("sampled", "greedy"):
-            here, there = (problem_means(one, f"{name}_by_problem") for one in (of_case, results[base]))
-            pairs = [one - other for one, other in zip(here, there, strict=True)]
-            half = 1.96 * stdev(pairs) / len(pairs) ** 0.5
-            cells.append(f"{fmean(pairs):+.3f} [{fmean(pairs) - half:+.3f}, {fmean(pairs) + half:+.3f}]")
+        cells = [paired(of_case, results[base]) if case != base else "" for base in bases]
         lines.append(f"| {case} | {' | '.join(cells)} |")
-    return "\n".join([f"| minus {base} | sampled pass@1 | greedy pass@1 |", "|---|---|---|", *lines]) + "\n"
+    return "\n".join(lines) + "\n"
+
+
+def paired(here: Sequence[Any], there: Sequence[Any]) -> str:
+    values = (problem_means(one, "sampled_by_problem") for one in (here, there))
+    pairs = [one - other for one, other in zip(*values, strict=True)]
+    half = 1.96 * stdev(pairs) / len(pairs) ** 0.5
+    return f"{fmean(pairs):+.3f} [{fmean(pairs) - half:+.3f}, {fmean(pairs) + half:+.3f}]"
 
 
 def problem_means(of_case: Sequence[Any], name: str) -> list[float]:

@@ -76,14 +76,14 @@ IMPORTS = "from test_work_folder import fill, deep\nfrom lit_rl.execution.zygote
 def test_any_content_is_removed(tmp_path, rules):
     if rules and not landlock_abi_version():
         pytest.skip("this kernel has no Landlock")
-    run(IMPORTS + "fill(folder)\n" + rules + "os.chdir('/')\nempty_folder(folder)\n", tmp_path)
+    run(IMPORTS + "fill(folder)\n" + rules + "os.chdir('/')\nclear_folder(folder)\n", tmp_path)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_deep_tree_is_removed_with_few_descriptors(tmp_path):
     code = IMPORTS + (
         "import resource\nos.chdir(folder)\ndeep(1500)\nos.chdir('/')\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))\nempty_folder(folder)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))\nclear_folder(folder)\n"
         "print(len(os.listdir('/proc/self/fd')))\n"
     )
     assert int(run(code, tmp_path)) <= 5

@@ -76,7 +76,7 @@ def codec(template: str) -> TextCodec:
 
 
 def rendered(of: TextCodec, *messages: Any) -> tuple[int, ...]:
-    return of.encode(Problem("p", tuple(messages), ReferenceText("")))
+    return of.encode_problem(Problem("p", tuple(messages), ReferenceText("")))
 
 
 @pytest.mark.parametrize("template", [CHATML, LLAMA_2], ids=["chatml", "llama 2"])
@@ -86,7 +86,7 @@ def test_a_last_message_of_the_assistant_begins_the_turn(template: str) -> None:
     begun = Problem("p", (USER, {"role": "assistant", "content": "Here:\n```python\n"}), ReferenceText(""))
     opened = of.tokenizer.apply_chat_template([USER], tokenize=False, add_generation_prompt=True)
     after = "Here:\n```python\n" if template == CHATML else " Here:\n```python\n"
-    assert of.tokenizer.decode(of.encode(begun)) == opened + after
+    assert of.tokenizer.decode(of.encode_problem(begun)) == opened + after
     plain = Problem("p", (USER,), ReferenceText(""))
     turn = (tuple(of.tokenizer("x")["input_ids"]), StopReason.STOP_STRING, "No.")
     assert of.encode_message(begun, *turn) == of.encode_message(plain, *turn)
@@ -169,7 +169,7 @@ ANSWER = "```python\ndef f(x):\n    return x + 1\n```"
 
 
 def source(of: TextCodec, text: str) -> str | None:
-    found = find_program(PROBLEM, text, of.prompt_opens_thought(of.encode(PROBLEM)))
+    found = find_program(PROBLEM, text, of.prompt_opens_thought(of.encode_problem(PROBLEM)))
     return None if found is None else found.source
 
 
@@ -177,7 +177,7 @@ def source(of: TextCodec, text: str) -> str | None:
 def test_a_draft_in_a_thought_is_no_answer(template: str) -> None:
     of = codec(template)
     opening = "" if template == OPENS else "<think>\n"
-    assert of.prompt_opens_thought(of.encode(PROBLEM)) == (template == OPENS)
+    assert of.prompt_opens_thought(of.encode_problem(PROBLEM)) == (template == OPENS)
     assert source(of, f"{opening}First:\n{DRAFT}Better.\n</think>\n\n{ANSWER}") == "def f(x):\n    return x + 1\n"
     assert source(of, f"{opening}First:\n{DRAFT}Bet") is None, "cut by the token limit"
     assert source(of, f"{opening}Hm.</think>{ANSWER}") == "def f(x):\n    return x + 1\n"
@@ -186,7 +186,7 @@ def test_a_draft_in_a_thought_is_no_answer(template: str) -> None:
 def test_a_question_about_thoughts_opens_none() -> None:
     of = codec(QWEN3)
     asked: Any = ({"role": "user", "content": "What is <think>"},)
-    assert not of.prompt_opens_thought(of.encode(dataclasses.replace(PROBLEM, prompt=asked)))
+    assert not of.prompt_opens_thought(of.encode_problem(dataclasses.replace(PROBLEM, prompt=asked)))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_three_turns_keep_what_was_sampled(template: str, arguments: dict[str, A
     """By hand: every turn is there as it was written, thoughts too, with ChatML around it."""
     of = codec(template)
     of.template_arguments = arguments
-    ids = list(of.encode(PROBLEM))
+    ids = list(of.encode_problem(PROBLEM))
     text = f"<|im_start|>user\nWrite f.<|im_end|>\n<|im_start|>assistant\n{opening}"
     for turn in range(2):
         said = f"thought {turn}\n</think>\n\nf{turn}<|im_end|>"

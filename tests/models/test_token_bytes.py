@@ -134,8 +134,8 @@ def test_bos_stands_once_before_text_and_before_a_chat() -> None:
     """Item 14: for text the tokenizer writes it, for a chat the template."""
     text = Problem("p", "write code", ReferenceText(""))
     chat = Problem("p", ({"role": "user", "content": "write code"},), ReferenceText(""))
-    assert TextCodec(tokenizer(None)).encode(text) == (0, 2, 3)
-    assert TextCodec(tokenizer(TEMPLATE)).encode(chat) == (0, 2, 3)
+    assert TextCodec(tokenizer(None)).encode_problem(text) == (0, 2, 3)
+    assert TextCodec(tokenizer(TEMPLATE)).encode_problem(chat) == (0, 2, 3)
 
 
 @pytest.fixture
