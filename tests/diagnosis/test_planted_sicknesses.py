@@ -130,7 +130,7 @@ def on_basics(imitated: Path, folder: Path, task: type[Basics], rollouts: int, *
 
 def test_prompts_that_are_not_whole_are_told(imitated: Path, tmp_path: Path) -> None:
     (found,) = on_basics(imitated, tmp_path, Stripped, 12)
-    assert found.rule == "flat_reward" and "the prompt is not whole" in found.message
+    assert found.rule == "flat_reward" and "the prompt is cut" in found.message
 
 
 COSTS = {**dict.fromkeys(GRADES, -1.0), Verdict.PASSED: 0.0}
