@@ -17,11 +17,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import torch
 from bare_trainer import Given
+from public import difference
 
 from lit_rl import GRPO, SFT, LoRA, Objective, Optimization, UpdateConfig
 from lit_rl.data import Basics
@@ -52,7 +53,7 @@ def policy_of(model: Path, seed: int) -> CausalLM:
 
 
 def prepare(folder: Path) -> None:
-    """The imitation, its adapters merged."""
+    """Imitate, and write the policy with its adapters merged."""
     policy = policy_of(MODEL, 0)
     schedule = partial(
         torch.optim.lr_scheduler.OneCycleLR, max_lr=2e-3, total_steps=25, pct_start=0.15, cycle_momentum=False
@@ -122,7 +123,7 @@ def sampled(policy: CausalLM, problems: Sequence[Problem], sampling: Sampling, t
 def numbers(
     policy: CausalLM, rates: Sequence[float], tokens: Sequence[float], begun: Sequence[int], steps: int
 ) -> Numbers:
-    """What is measured of a trained policy, beside the pass rate, steps and tokens before each of its rollouts."""
+    """Measure a trained policy; its rollouts' pass rates, and the tokens and steps before each, are added."""
     held_out = task(0).problems("validation")
     found: dict[str, Any] = {"steps": steps, "tokens": sum(tokens), "rates": list(rates), "begun": list(begun)}
     found["spent"] = [sum(tokens[:at]) for at in range(len(tokens))]
@@ -147,18 +148,16 @@ def differences(results: Results) -> str:
     """Return the differences of sampled pass@1 from GRPO with one step a rollout, with their 95% intervals."""
     lines = [f"| sampled pass@1, minus that of {ONE_STEP} |  |", "|---|---|"]
     others = {case: of_case for case, of_case in results.items() if case not in ("imitation", ONE_STEP)}
-    lines += [f"| {case} | {paired(of_case, results[ONE_STEP])} |" for case, of_case in others.items()]
+    before = by_problem(results[ONE_STEP])
+    lines += [f"| {case} | {difference(by_problem(of_case), before)} |" for case, of_case in others.items()]
     return "\n".join(lines) + "\n"
 
 
-def paired(here: Sequence[Any], there: Sequence[Any]) -> str:
-    values = (problem_means(one, "sampled_by_problem") for one in (here, there))
-    pairs = [one - other for one, other in zip(*values, strict=True)]
-    half = 1.96 * stdev(pairs) / len(pairs) ** 0.5
-    return f"{fmean(pairs):+.3f} [{fmean(pairs) - half:+.3f}, {fmean(pairs) + half:+.3f}]"
+def by_problem(of_case: Sequence[Any]) -> dict[str, float]:
+    return {str(at): share for at, share in enumerate(means_over_seeds(of_case, "sampled_by_problem"))}
 
 
-def problem_means(of_case: Sequence[Any], name: str) -> list[float]:
+def means_over_seeds(of_case: Sequence[Any], name: str) -> list[float]:
     return [fmean(values) for values in zip(*(one[name] for one in of_case), strict=True)]
 
 
@@ -169,7 +168,9 @@ def draw(figure: Any, results: Results) -> None:
         for colour, (case, of_case) in zip(
             COLOURS, ((c, r) for c, r in results.items() if c != "imitation"), strict=False
         ):
-            axes.plot(problem_means(of_case, name), problem_means(of_case, "rates"), ".-", color=colour, label=case)
+            axes.plot(
+                means_over_seeds(of_case, name), means_over_seeds(of_case, "rates"), ".-", color=colour, label=case
+            )
         axes.set_xlabel(label)
     figure.axes[0].set_ylabel("pass rate of a rollout")
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right upper")
@@ -186,11 +187,7 @@ PART = Part(
         Case("expert iteration, 11 steps", partial(by_imitation, steps=1)),
         Case("expert iteration, 88 steps", partial(by_imitation, steps=8)),
     ),
-    columns={
-        "tokens": "sampled tokens",
-        "sampled": "sampled pass@1",
-        "greedy": "greedy pass@1",
-    },
+    columns={"tokens": "sampled tokens", "sampled": "sampled pass@1", "greedy": "greedy pass@1"},
     digits={"tokens": 0, "sampled": 3, "greedy": 3},
     picture=Picture("Pass rate of each rollout against sampled tokens and optimizer steps", draw),
     needs=PACKAGE,
